@@ -1,0 +1,52 @@
+# The front door: `make help` lists what it opens. Everything is built by CMake (CMakePresets.json) under build/.
+SETUP ?= scripts/setup
+JOBS := $(shell nproc 2>/dev/null || echo 2)
+CTEST := ctest --output-on-failure --no-tests=error --parallel $(JOBS)
+# gcc's thread sanitizer needs the usual places in memory, which newer kernels randomise further than it can follow.
+PLAIN_MEMORY := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+
+.DEFAULT_GOAL := help
+.PHONY: help train build test check sanitize threads lint format setup setup-check clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+train: build ## a complete run on built-in data; ARGS="--set schedule.steps=50" passes options on
+	build/release/accrue train $(ARGS)
+
+build: setup build/release/build.ninja ## the program: build/release/accrue
+	@cmake --build build/release
+
+test: build ## all tests, as users run the program
+	$(CTEST) --test-dir build/release
+
+check: setup-check ## what a change must pass: sanitizers, thread sanitizer, layout, lint
+	scripts/format check
+	@$(MAKE) --no-print-directory sanitize threads lint
+
+sanitize: setup build/dev/build.ninja ## the quick tests under address and undefined-behaviour sanitizers
+	@cmake --build build/dev
+	$(CTEST) --test-dir build/dev --label-exclude slow
+
+threads: setup build/threads/build.ninja ## the tests labelled threads under the thread sanitizer
+	@$(PLAIN_MEMORY) cmake --build build/threads --target thread_tests
+	$(PLAIN_MEMORY) $(CTEST) --test-dir build/threads --label-regex threads
+
+lint: setup-check build/release/build.ninja ## clang-tidy over the sources
+	scripts/lint
+
+format: setup-check ## lays out all C++ files
+	scripts/format
+
+clean: ## removes build/, keeps runs/
+	rm -rf build
+
+setup:
+	@$(SETUP)
+
+setup-check:
+	@$(SETUP) check
+
+# Ninja calls CMake again by itself when a build file changes.
+build/%/build.ninja: | setup
+	@cmake --preset $*

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "accrue/accumulate/ledger.h"
+#include "accrue/accumulate/units.h"
+#include "accrue/kernels/kernels.h"
+
+namespace accrue {
+
+// A tensor's place in the flat sums.
+struct SumTensor {
+    int64_t offset = 0;
+    int64_t rows = 0;
+    int64_t columns = 0;
+};
+
+class MeanGradient;
+
+// The gradient of a window: a sum over counted tokens, the loss sum and the count. Two of them add; nobody divides but the
+// optimizer. With exact sums any order and any split of the grains gives the same bits.
+class GradientSum final : public GradientSink {
+public:
+    // Takes flat_elements sums from the arena of the kernels.
+    GradientSum(std::vector<SumTensor> tensors, int64_t flat_elements, SumKind kind, Kernels& kernels);
+
+    // Begins a window: zero sums, no grain finished. Units are needed for exact sums only.
+    void open(int64_t grains, Units units);
+
+    [[nodiscard]] SumView sum_of(int64_t grain, int64_t tensor) override;
+    void finish_grain(int64_t grain, double loss_sum, int64_t counted_tokens) override;
+
+    // Adds another part of the same window. Exact sums only: fp32 sums depend on the order.
+    void add(const GradientSum& other);
+
+    [[nodiscard]] SumKind kind() const { return kind_; }
+    [[nodiscard]] const Units& units() const { return units_; }
+    [[nodiscard]] const GrainLedger& ledger() const { return ledger_; }
+    [[nodiscard]] std::span<const SumTensor> tensors() const { return tensors_; }
+    // The sums themselves, to be saved and to be filled again from what was saved.
+    [[nodiscard]] std::span<std::byte> bytes() const;
+    void restore(GrainLedger ledger, Units units);
+
+    // The mean over the window's counted tokens, as a view. Must not outlive the sum.
+    [[nodiscard]] MeanGradient mean() const;
+
+private:
+    [[nodiscard]] std::byte* start_of(const SumTensor& tensor) const;
+
+    std::vector<SumTensor> tensors_;
+    int64_t flat_elements_;
+    SumKind kind_;
+    Kernels& kernels_;
+    Arena::Block sums_;
+    Units units_;
+    GrainLedger ledger_;
+
+    friend class MeanGradient;
+};
+
+// A window's mean gradient: sums, units and one factor. Owns nothing.
+class MeanGradient {
+public:
+    [[nodiscard]] MeanView of(int64_t tensor) const;
+    // The same times a factor, as clipping asks.
+    [[nodiscard]] MeanGradient scaled(double factor) const;
+    // The norm over all tensors, in tensor order, in double.
+    [[nodiscard]] double norm(Kernels& kernels) const;
+
+private:
+    friend class GradientSum;
+    MeanGradient(const GradientSum& sum, double factor) : sum_(&sum), factor_(factor) {}
+    const GradientSum* sum_;
+    double factor_;
+};
+
+}  // namespace accrue

@@ -1,0 +1,135 @@
+#include "accrue/base/file.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "accrue/base/error.h"
+
+namespace accrue {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class FileTest : public testing::Test {
+protected:
+    FileTest() { fs::create_directories(folder_); }
+    ~FileTest() override { fs::remove_all(folder_); }
+
+    [[nodiscard]] std::vector<std::string> names() const {
+        std::vector<std::string> result;
+        for (const auto& entry : fs::directory_iterator(folder_)) {
+            result.push_back(entry.path().filename().string());
+        }
+        std::sort(result.begin(), result.end());
+        return result;
+    }
+
+    template <class Action>
+    static std::string error_of(Action action) {
+        try {
+            action();
+        } catch (const Error& error) {
+            return error.what();
+        }
+        return "no error";
+    }
+
+    fs::path folder_ = fs::path(testing::TempDir()) /
+                       (std::string("accrue_file_test_") +
+                        testing::UnitTest::GetInstance()->current_test_info()->name() + "_" + std::to_string(getpid()));
+};
+
+TEST_F(FileTest, TextComesBackAsItWasWritten) {
+    const std::string text("one\0two\n", 8);
+    write_text(folder_ / "a.txt", text);
+    EXPECT_EQ(read_text(folder_ / "a.txt"), text);
+    write_text(folder_ / "a.txt", "");
+    EXPECT_EQ(read_text(folder_ / "a.txt"), "");
+    EXPECT_THAT(names(), testing::ElementsAre("a.txt"));
+}
+
+TEST_F(FileTest, AFailedWriteLeavesTheOldTextAndNothingAside) {
+    fs::create_directories(folder_ / "a.txt");
+    EXPECT_THAT(error_of([&] { write_text(folder_ / "a.txt", "new"); }),
+                AllOf(HasSubstr("cannot write"), HasSubstr("a.txt"), HasSubstr("directory")));
+    EXPECT_TRUE(fs::is_directory(folder_ / "a.txt"));
+    EXPECT_THAT(names(), testing::ElementsAre("a.txt"));
+}
+
+TEST_F(FileTest, AMissingFileIsNamed) {
+    const auto expected = AllOf(HasSubstr("missing.txt"), HasSubstr("No such file"));
+    EXPECT_THAT(error_of([&] { InputFile file(folder_ / "missing.txt"); }), expected);
+    EXPECT_THAT(error_of([&] { (void)read_text(folder_ / "missing.txt"); }), expected);
+    EXPECT_THAT(error_of([&] { cut_file(folder_ / "missing.txt", 0); }), expected);
+    EXPECT_THAT(error_of([&] { OutputFile file(folder_ / "missing.txt" / "file"); }), expected);
+    EXPECT_THAT(error_of([&] { sync_folder(folder_ / "missing.txt"); }), expected);
+}
+
+TEST_F(FileTest, AFolderOrADeviceIsNoInput) {
+    EXPECT_THAT(error_of([&] { InputFile file(folder_); }), HasSubstr("it is a folder"));
+    EXPECT_THAT(error_of([&] { InputFile file("/dev/null"); }), HasSubstr("a regular file is needed"));
+    EXPECT_THAT(error_of([&] { (void)read_text(folder_); }), HasSubstr("Is a directory"));
+}
+
+TEST_F(FileTest, ReadsAtAnyPlace) {
+    write_text(folder_ / "digits", "0123456789");
+    const InputFile file(folder_ / "digits");
+    EXPECT_EQ(file.size(), 10);
+    std::array<std::byte, 3> piece{};
+    file.read(7, piece);
+    EXPECT_EQ(piece[0], std::byte{'7'});
+    EXPECT_EQ(piece[2], std::byte{'9'});
+    file.read(10, {});
+}
+
+TEST_F(FileTest, ReadingPastTheEndIsAnError) {
+    write_text(folder_ / "digits", "0123456789");
+    const InputFile file(folder_ / "digits");
+    std::array<std::byte, 3> piece{};
+    for (const int64_t offset : {int64_t{8}, int64_t{11}, int64_t{-1}, INT64_MAX}) {
+        EXPECT_THAT(error_of([&] { file.read(offset, piece); }),
+                    AllOf(HasSubstr("digits"), HasSubstr("the file ends at 10")));
+    }
+}
+
+TEST_F(FileTest, AMovedFileStillReads) {
+    write_text(folder_ / "a", "a");
+    write_text(folder_ / "bc", "bc");
+    InputFile file(folder_ / "a");
+    InputFile moved(std::move(file));
+    moved = InputFile(folder_ / "bc");
+    std::array<std::byte, 1> piece{};
+    moved.read(1, piece);
+    EXPECT_EQ(piece[0], std::byte{'c'});
+    EXPECT_EQ(moved.size(), 2);
+    EXPECT_EQ(moved.path(), folder_ / "bc");
+}
+
+TEST_F(FileTest, AFullDiskIsAnErrorThatNamesTheFile) {
+    if (!fs::exists("/dev/full")) {
+        GTEST_SKIP() << "this system has no /dev/full";
+    }
+    OutputFile file("/dev/full");
+    EXPECT_THAT(error_of([&] { file.write("text"); }), AllOf(HasSubstr("/dev/full"), HasSubstr("No space left")));
+}
+
+TEST_F(FileTest, CuttingShortensAndNeverExtends) {
+    write_text(folder_ / "digits", "0123456789");
+    cut_file(folder_ / "digits", 4);
+    EXPECT_EQ(read_text(folder_ / "digits"), "0123");
+    EXPECT_THAT(error_of([&] { cut_file(folder_ / "digits", 5); }),
+                AllOf(HasSubstr("to 5 bytes"), HasSubstr("it has 4")));
+    EXPECT_THAT(error_of([&] { cut_file(folder_ / "digits", -1); }), HasSubstr("to -1 bytes"));
+    EXPECT_EQ(read_text(folder_ / "digits"), "0123");
+}
+
+}  // namespace
+}  // namespace accrue

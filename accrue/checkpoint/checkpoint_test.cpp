@@ -1,0 +1,213 @@
+#include "accrue/checkpoint/checkpoint.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "accrue/base/error.h"
+#include "accrue/base/file.h"
+#include "accrue/checkpoint/manifest.h"
+
+namespace accrue {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class CheckpointTest : public testing::Test {
+protected:
+    CheckpointTest() { fs::remove_all(root_); }
+    ~CheckpointTest() override { fs::remove_all(root_); }
+
+    // A checkpoint whose numbers and state tell its step and version.
+    void write(int64_t step, float version = 0) const {
+        const std::vector<float> numbers = {static_cast<float>(step), version, 3};
+        const std::vector<float> moments(100, version);
+        write_checkpoint(folder_, step,
+                         {{"weights", {{"w", "F32", {3}, std::as_bytes(std::span(numbers))}}},
+                          {"moments", {{"m", "F32", {10, 10}, std::as_bytes(std::span(moments))}}}},
+                         cat("{\"step\":", step, ",\"version\":", version, "}"));
+    }
+
+    [[nodiscard]] std::vector<float> weights(int64_t step) const {
+        std::vector<float> numbers(3);
+        CheckpointReader(checkpoint_path(folder_, step)).file("weights").read_floats("w", numbers);
+        return numbers;
+    }
+
+    [[nodiscard]] std::vector<std::string> names() const {
+        std::vector<std::string> result;
+        for (const auto& entry : fs::directory_iterator(folder_)) {
+            result.push_back(entry.path().filename().string());
+        }
+        std::sort(result.begin(), result.end());
+        return result;
+    }
+
+    template <class Action>
+    static std::string error_of(Action action) {
+        try {
+            action();
+        } catch (const Error& error) {
+            return error.what();
+        }
+        return "no error";
+    }
+
+    [[nodiscard]] std::string reading_error(int64_t step) const {
+        return error_of([&] { const CheckpointReader reader(checkpoint_path(folder_, step)); });
+    }
+
+    // Changes one byte in the middle of a file.
+    static void damage(const fs::path& path) {
+        std::string text = read_text(path);
+        text[text.size() / 2] = static_cast<char>(text[text.size() / 2] ^ 1);
+        write_text(path, text);
+    }
+
+    fs::path root_ = fs::path(testing::TempDir()) /
+                     (std::string("accrue_checkpoint_test_") +
+                      testing::UnitTest::GetInstance()->current_test_info()->name() + "_" + std::to_string(getpid()));
+    fs::path folder_ = root_ / "run" / "checkpoints";
+};
+
+TEST_F(CheckpointTest, WhatIsWrittenComesBack) {
+    write(5, 2);
+    const CheckpointReader reader(checkpoint_path(folder_, 5));
+    EXPECT_EQ(reader.state_json(), "{\"step\":5,\"version\":2}");
+    EXPECT_TRUE(reader.has("weights"));
+    EXPECT_TRUE(reader.has("moments"));
+    EXPECT_FALSE(reader.has("sums"));
+    EXPECT_THAT(weights(5), ElementsAre(5, 2, 3));
+    EXPECT_THAT(reader.file("moments").at("m").shape, ElementsAre(10, 10));
+    EXPECT_THAT(error_of([&] { (void)reader.file("sums"); }),
+                AllOf(HasSubstr("no file sums"), HasSubstr("It has: moments, weights")));
+    EXPECT_THAT(names(), ElementsAre("step-5"));
+}
+
+TEST_F(CheckpointTest, EqualContentsGiveEqualFiles) {
+    write(5);
+    const std::string first = read_text(checkpoint_path(folder_, 5) / kManifestName);
+    fs::remove_all(folder_);
+    write(5);
+    EXPECT_EQ(read_text(checkpoint_path(folder_, 5) / kManifestName), first);
+}
+
+TEST_F(CheckpointTest, StepsAreListedAscending) {
+    EXPECT_THAT(list_checkpoints(folder_), IsEmpty());
+    for (const int64_t step : {100, 9, 20}) {
+        write(step);
+    }
+    fs::create_directories(folder_ / "step-7x");
+    fs::create_directories(folder_ / "step-07");
+    fs::create_directories(folder_ / "other");
+    EXPECT_THAT(list_checkpoints(folder_), ElementsAre(9, 20, 100));
+}
+
+TEST_F(CheckpointTest, OneChangedByteIsFound) {
+    for (const char* name : {"weights.safetensors", "moments.safetensors", "state.json"}) {
+        write(5);
+        damage(checkpoint_path(folder_, 5) / name);
+        EXPECT_THAT(list_checkpoints(folder_), ElementsAre(5)) << "sizes are right";
+        EXPECT_THAT(reading_error(5), AllOf(HasSubstr(checkpoint_path(folder_, 5).string() + " is damaged"),
+                                            HasSubstr(name), HasSubstr("has checksum"), HasSubstr("manifest says"),
+                                            HasSubstr("delete it to go on from the one before")));
+    }
+}
+
+TEST_F(CheckpointTest, ATruncatedOrMissingFileIsFound) {
+    write(4);
+    write(5);
+    const fs::path file = checkpoint_path(folder_, 5) / "weights.safetensors";
+    const int64_t bytes = InputFile(file).size();
+    cut_file(file, bytes - 1);
+    EXPECT_THAT(list_checkpoints(folder_), ElementsAre(4));
+    EXPECT_THAT(reading_error(5),
+                AllOf(HasSubstr("is damaged"), HasSubstr(cat("has ", bytes - 1, " bytes, manifest says ", bytes))));
+    fs::remove(file);
+    EXPECT_THAT(list_checkpoints(folder_), ElementsAre(4));
+    EXPECT_THAT(reading_error(5), HasSubstr("file weights.safetensors is missing"));
+}
+
+TEST_F(CheckpointTest, WithoutAManifestItIsNotWhole) {
+    write(5);
+    const fs::path manifest = checkpoint_path(folder_, 5) / kManifestName;
+    for (const char* text : {"", "{", "[]", "{\"format\":1}", "{\"format\":2,\"files\":{}}",
+                             "{\"format\":1,\"files\":{\"../x\":{\"bytes\":1,\"checksum\":\"0\"}}}"}) {
+        write_text(manifest, text);
+        EXPECT_THAT(list_checkpoints(folder_), IsEmpty()) << text;
+        EXPECT_THAT(reading_error(5), HasSubstr("is not whole: it has no manifest.json that can be read")) << text;
+    }
+    fs::remove(manifest);
+    EXPECT_THAT(list_checkpoints(folder_), IsEmpty());
+    EXPECT_THAT(reading_error(5), HasSubstr("is not whole"));
+    EXPECT_THAT(reading_error(6), AllOf(HasSubstr("step-6"), HasSubstr("is not whole")));
+}
+
+TEST_F(CheckpointTest, AnExistingStepIsReplaced) {
+    write(5, 1);
+    write(5, 2);
+    EXPECT_THAT(weights(5), ElementsAre(5, 2, 3));
+    fs::remove(checkpoint_path(folder_, 5) / kManifestName);
+    write(5, 3);
+    EXPECT_THAT(weights(5), ElementsAre(5, 3, 3));
+    EXPECT_THAT(names(), ElementsAre("step-5"));
+}
+
+TEST_F(CheckpointTest, LeftoversOfAKilledWriterAreCleaned) {
+    write(5);
+    fs::create_directories(folder_ / ".step-6.partial");
+    write_text(folder_ / ".step-6.partial" / "weights.safetensors", "half");
+    EXPECT_THAT(list_checkpoints(folder_), ElementsAre(5));
+    write(7);
+    EXPECT_THAT(names(), ElementsAre("step-5", "step-7"));
+}
+
+TEST_F(CheckpointTest, AReplacedCheckpointComesBackIfNothingTookItsPlace) {
+    write(5, 1);
+    fs::rename(folder_ / "step-5", folder_ / ".step-5.replaced");
+    write(6);
+    EXPECT_THAT(list_checkpoints(folder_), ElementsAre(5, 6));
+    EXPECT_THAT(weights(5), ElementsAre(5, 1, 3));
+    fs::copy(folder_ / "step-5", folder_ / ".step-5.replaced", fs::copy_options::recursive);
+    write(7);
+    EXPECT_THAT(names(), ElementsAre("step-5", "step-6", "step-7"));
+}
+
+TEST_F(CheckpointTest, RemovalKeepsTheNewest) {
+    for (const int64_t step : {1, 2, 3, 10}) {
+        write(step);
+    }
+    remove_old_checkpoints(folder_, 4);
+    EXPECT_THAT(list_checkpoints(folder_), ElementsAre(1, 2, 3, 10));
+    remove_old_checkpoints(folder_, 2);
+    EXPECT_THAT(names(), ElementsAre("step-10", "step-3"));
+    remove_old_checkpoints(folder_, 0);
+    EXPECT_THAT(names(), ElementsAre("step-10"));
+    remove_old_checkpoints(root_ / "none", 1);
+}
+
+// A damaged newer one must not push out the last that can be read.
+TEST_F(CheckpointTest, RemovalCountsOnlyWholeCheckpoints) {
+    write(1);
+    write(2);
+    fs::remove(checkpoint_path(folder_, 2) / kManifestName);
+    remove_old_checkpoints(folder_, 1);
+    EXPECT_THAT(names(), ElementsAre("step-1", "step-2"));
+}
+
+TEST_F(CheckpointTest, TwoFilesOfOneNameAreAnError) {
+    EXPECT_THAT(error_of([&] {
+                    write_checkpoint(folder_, 1, {{"a", {}}, {"a", {}}}, "{}");
+                }),
+                HasSubstr("two files named a.safetensors"));
+    EXPECT_THAT(names(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace accrue

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace accrue {
+
+inline constexpr const char* kManifestName = "manifest.json";
+
+// What a checkpoint should consist of: its last file to be written, so that a checkpoint with a manifest was complete.
+struct Manifest {
+    struct File {
+        int64_t bytes = 0;
+        std::string checksum;
+    };
+    std::map<std::string, File> files;
+};
+
+[[nodiscard]] std::string to_json(const Manifest& manifest);
+// The manifest of a checkpoint's folder; nothing if there is none or if it cannot be understood.
+[[nodiscard]] std::optional<Manifest> read_manifest(const std::filesystem::path& checkpoint);
+// Are all the files there, with their sizes?
+[[nodiscard]] bool has_its_files(const std::filesystem::path& checkpoint, const Manifest& manifest);
+
+}  // namespace accrue

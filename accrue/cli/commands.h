@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "accrue/train/generate.h"
+
+namespace accrue {
+
+// Exit codes of the program.
+enum class ExitCode { done = 0, error = 1, wrong_use = 2, stopped = 3 };
+
+struct TrainCommand {
+    std::string settings_file;
+    std::vector<std::string> overrides;
+    std::string resume;
+};
+[[nodiscard]] ExitCode run_train(const TrainCommand& command);
+
+struct SampleCommand {
+    std::string folder;
+    std::string prompt;
+    SamplingSettings sampling;
+    int64_t threads = 0;
+};
+[[nodiscard]] ExitCode run_sample(const SampleCommand& command);
+
+struct EvalCommand {
+    std::string folder;
+    std::vector<std::string> data;
+    int64_t threads = 0;
+};
+[[nodiscard]] ExitCode run_eval(const EvalCommand& command);
+
+// "accrue 0.1.0" and the instruction set in use.
+[[nodiscard]] std::string version_text();
+
+}  // namespace accrue

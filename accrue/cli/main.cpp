@@ -1,0 +1,88 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <fmt/format.h>
+
+#include "accrue/base/error.h"
+#include "accrue/cli/commands.h"
+#include "accrue/train/settings.h"
+
+namespace accrue {
+namespace {
+
+struct Commands {
+    TrainCommand train;
+    SampleCommand sample;
+    EvalCommand eval;
+};
+
+CLI::App* add_train(CLI::App& app, TrainCommand& command) {
+    auto* train = app.add_subcommand("train", "Train a model; without a file, a small one on built-in stories");
+    train->add_option("settings", command.settings_file, "A TOML file with settings")->type_name("run.toml");
+    train->add_option("--set", command.overrides, "Override one setting: --set window.samples=64 (repeatable)")
+        ->type_name("SECTION.KEY=VALUE")
+        ->allow_extra_args(false);
+    train->add_option("--resume", command.resume, "Continue the run in this folder, bit for bit")->type_name("FOLDER");
+    train->footer("Settings, with their defaults:\n" + describe_settings());
+    return train;
+}
+
+CLI::App* add_sample(CLI::App& app, SampleCommand& command) {
+    auto* sample = app.add_subcommand("sample", "Let a trained model go on from a prompt");
+    sample->add_option("folder", command.folder, "A run folder or a Hugging Face model folder")->required();
+    sample->add_option("prompt", command.prompt, "Text to go on from (token ids for a model without text)")->required();
+    sample->add_option("--temperature", command.sampling.temperature, "0 = always the likeliest token")
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber);
+    sample->add_option("--top-k", command.sampling.top_k, "Only the k likeliest tokens; 0 = all")
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber);
+    sample->add_option("--top-p", command.sampling.top_p, "Only the likeliest tokens that together reach this probability")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 1.0));
+    sample->add_option("--seed", command.sampling.seed, "The same seed gives the same text")->capture_default_str();
+    sample->add_option("--tokens", command.sampling.tokens, "At most so many")->capture_default_str()->check(CLI::PositiveNumber);
+    sample->add_option("--threads", command.threads, "0 = all")->capture_default_str()->check(CLI::NonNegativeNumber);
+    return sample;
+}
+
+CLI::App* add_eval(CLI::App& app, EvalCommand& command) {
+    auto* eval = app.add_subcommand("eval", "Measure the loss of a trained model");
+    eval->add_option("folder", command.folder, "A run folder or a Hugging Face model folder")->required();
+    eval->add_option("--data", command.data, "Files to measure on; without, the run's validation data")->type_name("FILE");
+    eval->add_option("--threads", command.threads, "0 = all")->capture_default_str()->check(CLI::NonNegativeNumber);
+    return eval;
+}
+
+int run(int argc, char** argv) {
+    CLI::App app("accrue trains language models with the batch you want on the machine you have.", "accrue");
+    app.set_version_flag("--version", [] { return version_text(); });
+    app.require_subcommand(1);
+    Commands commands;
+    ExitCode code = ExitCode::done;
+    add_train(app, commands.train)->callback([&] { code = run_train(commands.train); });
+    add_sample(app, commands.sample)->callback([&] { code = run_sample(commands.sample); });
+    add_eval(app, commands.eval)->callback([&] { code = run_eval(commands.eval); });
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? static_cast<int>(ExitCode::done) : static_cast<int>(ExitCode::wrong_use);
+    }
+    return static_cast<int>(code);
+}
+
+}  // namespace
+}  // namespace accrue
+
+int main(int argc, char** argv) {
+    try {
+        return accrue::run(argc, argv);
+    } catch (const accrue::Error& error) {
+        fmt::print(stderr, "accrue: {}\n", error.what());
+    } catch (const std::bad_alloc&) {
+        fmt::print(stderr, "accrue: out of memory. Choose a smaller model, sequence or micro-batch.\n");
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "accrue: unexpected error: {}\n", error.what());
+    }
+    return static_cast<int>(accrue::ExitCode::error);
+}

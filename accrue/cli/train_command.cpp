@@ -1,0 +1,64 @@
+#include <cstdio>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "accrue/cli/commands.h"
+#include "accrue/cli/signals.h"
+#include "accrue/train/trainer.h"
+
+namespace accrue {
+namespace {
+
+std::string change_text(const char* what, const std::optional<double>& before, const std::optional<double>& after) {
+    if (!after) {
+        return "";
+    }
+    return before ? fmt::format("{}: {:.4f} -> {:.4f}\n", what, *before, *after) : fmt::format("{}: {:.4f}\n", what, *after);
+}
+
+std::string end_text(const TrainSummary& summary, const RunFolder& folder) {
+    const std::string root = folder.root.string();
+    if (summary.end == TrainSummary::End::stopped) {
+        return fmt::format("\nStopped after step {}, with {} grain(s) of the next window already added. All of it is saved.\n"
+                           "Go on with: accrue train --resume {}\n",
+                           summary.step, summary.grains_of_open_window, root);
+    }
+    std::string text = fmt::format("\nDone: {} steps, {} tokens, {:.0f} s of training.\n", summary.step, summary.tokens,
+                                   summary.seconds);
+    text += change_text("training loss", summary.loss_before, summary.loss_after);
+    text += change_text("validation loss", summary.validation_before, summary.validation_after);
+    if (!summary.sample.empty()) {
+        text += fmt::format("\nIt writes:\n{}\n", summary.sample);
+    }
+    text += fmt::format("\nmodel:       {}\nmetrics:     {}\ncheckpoints: {}\nsettings:    {}\n", folder.model().string(),
+                        folder.metrics().string(), folder.checkpoints().string(), folder.settings().string());
+    if (!summary.sample.empty()) {
+        text += fmt::format("try:         accrue sample {} \"Once upon a time\"\n", root);
+    }
+    return text;
+}
+
+}  // namespace
+
+ExitCode run_train(const TrainCommand& command) {
+    const StopFlag& stop = stop_on_signals();
+    RunFolder folder;
+    Settings settings;
+    if (command.resume.empty()) {
+        settings = read_settings(command.settings_file, command.overrides);
+    } else {
+        ResumedRun run = open_run_folder(command.resume, command.overrides);
+        folder = run.folder;
+        settings = run.settings;
+    }
+    const RunInputs inputs = open_inputs(settings);
+    if (command.resume.empty()) {
+        folder = create_run_folder(inputs.settings);
+    }
+    Progress progress(stdout, isatty(STDOUT_FILENO) != 0, inputs.settings.schedule.steps);
+    const TrainSummary summary = train(inputs, folder, progress, stop);
+    fmt::print("{}", end_text(summary, folder));
+    return summary.end == TrainSummary::End::stopped ? ExitCode::stopped : ExitCode::done;
+}
+
+}  // namespace accrue

@@ -1,0 +1,14 @@
+#include "accrue/cli/commands.h"
+
+#include "accrue/base/error.h"
+#include "accrue/kernels/kernels.h"
+
+namespace accrue {
+
+std::string version_text() {
+    Pool pool(0);
+    Arena arena = Arena::dry();
+    return cat("accrue ", ACCRUE_VERSION, " (", make_cpu_kernels(pool, arena)->description(), ")");
+}
+
+}  // namespace accrue

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "accrue/data/tokenizer.h"
+
+namespace accrue {
+
+// One sequence with its targets: targets[i] is what the model should say after tokens[0..i]; -1 is not counted.
+// Cut after its last counted target, because nothing behind that can matter; a sample that counts nothing is empty.
+struct Sample {
+    std::vector<int32_t> tokens;
+    std::vector<int32_t> targets;
+};
+
+// Samples by number. Reading is safe from several threads.
+class Dataset {
+public:
+    virtual ~Dataset() = default;
+    [[nodiscard]] virtual int64_t size() const = 0;
+    [[nodiscard]] virtual Sample sample(int64_t index) const = 0;
+    // How much a sample counts: its counted targets.
+    [[nodiscard]] virtual int64_t weight(int64_t index) const = 0;
+    // The longest sample, in tokens.
+    [[nodiscard]] virtual int64_t longest() const = 0;
+    // The largest token id, for a check against the model's vocabulary, and where it stands ("file, sample 3, place 7").
+    struct LargestToken {
+        int64_t token = -1;
+        std::string where;
+    };
+    [[nodiscard]] virtual LargestToken largest_token() const = 0;
+    // A checksum of the contents: two datasets with the same samples have the same.
+    [[nodiscard]] virtual std::string fingerprint() const = 0;
+};
+
+// Files as one dataset, in the order given: .txt through the byte tokenizer, cut into samples of sequence_length inputs;
+// .safetensors with input_ids [samples, tokens] and optional labels (-100 = not counted, shifted as in Hugging Face).
+// Text and token files cannot be mixed. Errors: no such file, empty, an ending that is not known (with the list), wrong shape or dtype.
+[[nodiscard]] std::unique_ptr<Dataset> open_dataset(const std::vector<std::filesystem::path>& files, int64_t sequence_length);
+// Tokens in memory cut into samples of sequence_length inputs each; the last one may be short.
+[[nodiscard]] std::unique_ptr<Dataset> dataset_of_tokens(std::vector<int32_t> tokens, int64_t sequence_length, std::string name);
+// Are these files text, so that samples can be read and written as text?
+[[nodiscard]] bool is_text(const std::vector<std::filesystem::path>& files);
+
+// Which sample stands at a place of an epoch: a pure function of seed, epoch and place.
+class SampleOrder {
+public:
+    enum class Kind { sequential, shuffled };
+    SampleOrder(Kind kind, uint64_t seed, int64_t size) : kind_(kind), seed_(seed), size_(size) {}
+    [[nodiscard]] int64_t sample_at(int64_t epoch, int64_t place) const;
+    [[nodiscard]] int64_t size() const { return size_; }
+
+private:
+    Kind kind_;
+    uint64_t seed_;
+    int64_t size_;
+};
+
+}  // namespace accrue

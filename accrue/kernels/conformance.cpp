@@ -1,0 +1,231 @@
+#include "accrue/kernels/conformance.h"
+
+#include <cmath>
+#include <limits>
+
+namespace accrue::conformance {
+namespace {
+
+// A NaN that no arithmetic makes, so that a gap can be recognised.
+constexpr uint32_t kPoison = 0x7fc1dead;
+constexpr uint16_t kPoisonHalf = 0x7fc1;
+
+// The range of `integers`: sums of 1,000 products of two of them stay below 2^24.
+constexpr uint64_t kIntegers = 9;
+
+// Four uniform numbers added up have almost the shape of a normal one, and scale 1 after this factor.
+float random_value(const Case& tried, uint64_t row_hash, int64_t c) {
+    const uint64_t hash = mix(row_hash + static_cast<uint64_t>(c) * 0x9e3779b97f4a7c15ULL);
+    if (tried.integers) {
+        return static_cast<float>(hash % kIntegers) - 4;
+    }
+    const uint64_t sum = (hash & 0xffff) + (hash >> 16 & 0xffff) + (hash >> 32 & 0xffff) + (hash >> 48);
+    return (static_cast<float>(sum) * 0x1p-16F - 2) * 1.7320508F;
+}
+
+}  // namespace
+
+std::string text_of(const Case& tried) {
+    return cat(name_of(tried.dtype), " to ", name_of(tried.output_dtype), ", rows ", tried.first_row, " + ", tried.rows,
+               ", in ", tried.in, ", out ", tried.out, ", gap ", tried.gap, ", dropout ", tried.dropout,
+               tried.layout == WeightLayout::in_out ? ", [in, out]" : "",
+               tried.sums == SumKind::fp32 ? ", fp32 sums" : "", tried.probe ? ", probe" : "",
+               tried.held ? ", held rows" : "", tried.broken ? ", not finite" : "",
+               tried.integers ? ", whole numbers" : "");
+}
+
+Matrix::Matrix(DType dtype, int64_t rows, int64_t columns, int64_t gap)
+    : dtype_(dtype), rows_(rows), columns_(columns), stride_(columns + gap) {
+    const int64_t elements = rows == 0 ? 0 : (rows - 1) * stride_ + columns;
+    bytes_.reserve(1);  // a matrix without rows is not an empty view
+    bytes_.resize(static_cast<size_t>(elements * bytes_of(dtype)));
+    for (int64_t i = 0; i < elements; ++i) {
+        if (dtype == DType::fp32) {
+            std::memcpy(bytes_.data() + i * 4, &kPoison, 4);
+        } else {
+            std::memcpy(bytes_.data() + i * 2, &kPoisonHalf, 2);
+        }
+    }
+}
+
+Matrix Matrix::poison(const Case& tried, DType dtype, int64_t rows, int64_t columns) {
+    return {dtype, rows, columns, tried.gap};
+}
+
+Matrix Matrix::random(const Case& tried, DType dtype, uint64_t seed, int64_t rows, int64_t columns) {
+    Matrix result(dtype, rows, columns, tried.gap);
+    for (int64_t r = 0; r < rows; ++r) {
+        const uint64_t row_hash = mix(seed, static_cast<uint64_t>(tried.first_row + r));
+        for (int64_t c = 0; c < columns; ++c) {
+            result.set(r, c, random_value(tried, row_hash, c));
+        }
+    }
+    return result;
+}
+
+AnyView Matrix::any() {
+    return {bytes_.data(), dtype_, rows_, columns_, stride_};
+}
+
+double Matrix::at(int64_t r, int64_t c) const {
+    const std::byte* place = bytes_.data() + (r * stride_ + c) * bytes_of(dtype_);
+    if (dtype_ == DType::fp32) {
+        float x = 0;
+        std::memcpy(&x, place, 4);
+        return x;
+    }
+    Bf16 x;
+    std::memcpy(&x.bits, place, 2);
+    return static_cast<float>(x);
+}
+
+void Matrix::set(int64_t r, int64_t c, double x) {
+    std::byte* place = bytes_.data() + (r * stride_ + c) * bytes_of(dtype_);
+    const auto narrow = static_cast<float>(x);
+    if (dtype_ == DType::fp32) {
+        std::memcpy(place, &narrow, 4);
+    } else {
+        const Bf16 half(narrow);
+        std::memcpy(place, &half.bits, 2);
+    }
+}
+
+std::vector<double> Matrix::values() const {
+    std::vector<double> result;
+    result.reserve(static_cast<size_t>(rows_ * columns_));
+    for (int64_t r = 0; r < rows_; ++r) {
+        for (int64_t c = 0; c < columns_; ++c) {
+            result.push_back(at(r, c));
+        }
+        const int64_t gap_end = r + 1 < rows_ ? stride_ : columns_;
+        for (int64_t c = columns_; c < gap_end; ++c) {
+            const std::byte* place = bytes_.data() + (r * stride_ + c) * bytes_of(dtype_);
+            const bool whole =
+                dtype_ == DType::fp32 ? std::memcmp(place, &kPoison, 4) == 0 : std::memcmp(place, &kPoisonHalf, 2) == 0;
+            if (!whole) {
+                throw Error(cat("the gap after row ", r, " was written to at column ", c, " of ", columns_));
+            }
+        }
+    }
+    return result;
+}
+
+Sum::Sum(const Case& tried, uint64_t seed, int64_t rows, int64_t columns)
+    : record_(std::make_unique<GrainRecord>(GrainRecord{.squares = 3, .largest = 0.125F, .finite = true})) {
+    // Whole numbers in units of 2 make ties: half of them are rounded to even.
+    const double per_unit = tried.integers ? 0.5 : 0x1p30;
+    view_ = {.kind = tried.sums,
+             .data = nullptr,
+             .rows = rows,
+             .columns = columns,
+             .per_unit = per_unit,
+             .record = record_.get()};
+    if (tried.probe) {
+        return;
+    }
+    bytes_.resize(static_cast<size_t>(rows * columns * bytes_of(tried.sums)));
+    view_.data = bytes_.data();
+    for (int64_t i = 0; i < rows * columns; ++i) {
+        const float start = random_value(tried, mix(seed, 0), i);
+        if (tried.sums == SumKind::exact) {
+            static_cast<int64_t*>(view_.data)[i] = static_cast<int64_t>(start * per_unit);
+        } else {
+            static_cast<float*>(view_.data)[i] = start;
+        }
+    }
+}
+
+std::vector<double> Sum::values() const {
+    std::vector<double> result;
+    for (int64_t i = 0; view_.data != nullptr && i < view_.elements(); ++i) {
+        result.push_back(view_.kind == SumKind::exact
+                             ? static_cast<double>(static_cast<const int64_t*>(view_.data)[i]) / view_.per_unit
+                             : static_cast<double>(static_cast<const float*>(view_.data)[i]));
+    }
+    return result;
+}
+
+Mask::Mask(const Case& tried, uint64_t site) {
+    for (int64_t r = 0; r < tried.rows; ++r) {
+        rows.push_back(mix(77, static_cast<uint64_t>(tried.first_row + r)));
+    }
+    dropout = {.probability = tried.dropout, .site = site, .rows = {rows.data(), 1, tried.rows}};
+}
+
+Matrix random_gradient(const Case& tried, DType dtype, uint64_t seed, int64_t rows, int64_t columns) {
+    Matrix result = Matrix::random(tried, dtype, seed, rows, columns);
+    if (tried.broken && rows > 0) {
+        result.set(0, 0, std::numeric_limits<double>::infinity());
+        result.set(0, columns / 2, std::numeric_limits<double>::quiet_NaN());
+    }
+    return result;
+}
+
+Outcome compared(const Case& tried, const std::string& name, const Matrix& matrix) {
+    const double relative = matrix.dtype() == DType::bf16 ? 0x1p-7 : 1e-5;
+    return {.name = name,
+            .values = matrix.values(),
+            .relative = tried.integers ? 0 : relative,
+            .of_typical = tried.integers ? 0 : 2e-5};
+}
+
+Outcome by_row(const Case& tried, const std::string& name, const Matrix& matrix) {
+    Outcome result = compared(tried, name, matrix);
+    result.row_columns = matrix.columns();
+    return result;
+}
+
+void append(Outcomes& outcomes, const Case& tried, const std::string& name, const Sum& sum) {
+    const double room = tried.integers ? 0 : 2e-5;
+    outcomes.push_back({.name = name, .values = sum.values(), .relative = room, .of_typical = room});
+    const GrainRecord& record = sum.record();
+    outcomes.push_back({.name = name + " squares", .values = {record.squares}, .relative = room});
+    outcomes.push_back({.name = name + " largest", .values = {record.largest}, .relative = room});
+    outcomes.push_back({.name = name + " finite", .values = {record.finite ? 1.0 : 0.0}});
+}
+
+std::vector<Case> usual_cases() {
+    constexpr int64_t kSizes[][3] = {{1, 1, 1},     {7, 63, 65},  {65, 7, 63},   {63, 65, 7},    {0, 7, 7},
+                                     {1, 1000, 65}, {1000, 7, 1}, {7, 65, 1000}, {50, 130, 100}, {600, 65, 3}};
+    const Case options[] = {
+        {.output_dtype = DType::fp32},
+        {.output_dtype = DType::bf16, .gap = 3, .dropout = 0.3F, .sums = SumKind::fp32, .held = true},
+        {.gap = 1, .dropout = 0.1F, .layout = WeightLayout::in_out, .probe = true},
+        {.output_dtype = DType::bf16, .held = true, .broken = true},
+        {.gap = 5, .dropout = 0.5F, .held = true, .integers = true},
+        {.layout = WeightLayout::in_out, .sums = SumKind::fp32, .integers = true},
+    };
+    std::vector<Case> cases;
+    for (const auto& [rows, in, out] : kSizes) {
+        for (Case tried : options) {
+            for (const DType dtype : {DType::fp32, DType::bf16}) {
+                tried.dtype = dtype;
+                tried.rows = rows;
+                tried.in = in;
+                tried.out = out;
+                cases.push_back(tried);
+            }
+        }
+    }
+    return cases;
+}
+
+std::vector<Operation> all_operations() {
+    std::vector<Operation> all;
+    for (const auto& part : {product_operations(), norm_operations(), attention_operations(), elementwise_operations(),
+                             table_operations(), optimizer_operations()}) {
+        all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+}
+
+std::vector<int32_t> random_indices(const Case& tried, uint64_t seed, int64_t count, int64_t limit) {
+    std::vector<int32_t> result;
+    for (int64_t i = 0; i < count; ++i) {
+        const uint64_t hash = mix(seed, static_cast<uint64_t>(tried.first_row + i));
+        result.push_back(static_cast<int32_t>(hash % static_cast<uint64_t>(limit)));
+    }
+    return result;
+}
+
+}  // namespace accrue::conformance

@@ -1,0 +1,136 @@
+#include <cmath>
+
+#include "accrue/kernels/conformance.h"
+
+namespace accrue::conformance {
+namespace {
+
+constexpr float kEpsilon = 1e-5F;
+
+// Runs per row: one, or as many as a row has heads.
+int64_t runs_of(const Case& tried) {
+    return tried.gap == 0 ? 1 : 3;
+}
+
+Matrix gain_of(const Case& tried) {
+    return Matrix::random(fixed(tried), DType::fp32, 2, 1, tried.in);
+}
+
+// Positive numbers, in place of what the forward pass stored.
+Matrix scales_of(const Case& tried, int64_t columns) {
+    Matrix scales = Matrix::random(tried, DType::fp32, 3, tried.rows, columns);
+    for (int64_t r = 0; r < tried.rows; ++r) {
+        for (int64_t c = 0; c < columns; ++c) {
+            scales.set(r, c, std::abs(scales.at(r, c)) + 1);
+        }
+    }
+    return scales;
+}
+
+// Norms divide and take roots, so that whole numbers have errors too.
+Case inexact(Case tried) {
+    tried.integers = false;
+    return tried;
+}
+
+Outcomes rms_norm(Kernels& kernels, const Case& tried) {
+    const int64_t columns = tried.in * runs_of(tried);
+    Matrix input = Matrix::random(tried, tried.dtype, 1, tried.rows, columns);
+    Matrix gain = gain_of(tried);
+    Matrix output = Matrix::poison(tried, tried.output_dtype, tried.rows, columns);
+    Matrix inverse_rms = Matrix::poison(tried, DType::fp32, tried.rows, runs_of(tried));
+    kernels.rms_norm(input.any(), gain.floats(), kEpsilon, output.any(), inverse_rms.floats());
+    return {by_row(inexact(tried), "output", output), by_row(inexact(tried), "inverse_rms", inverse_rms)};
+}
+
+Outcomes rms_norm_input_grad(Kernels& kernels, const Case& tried) {
+    const int64_t columns = tried.in * runs_of(tried);
+    Matrix d_output = Matrix::random(tried, tried.dtype, 4, tried.rows, columns);
+    Matrix input = Matrix::random(tried, tried.dtype, 1, tried.rows, columns);
+    Matrix gain = gain_of(tried);
+    Matrix inverse_rms = scales_of(tried, runs_of(tried));
+    Matrix d_input = Matrix::poison(tried, tried.output_dtype, tried.rows, columns);
+    Matrix added_to = Matrix::random(tried, DType::fp32, 5, tried.rows, columns);
+    kernels.rms_norm_input_grad(d_output.any(), input.any(), gain.floats(), inverse_rms.floats(), d_input.any());
+    kernels.add_rms_norm_input_grad(d_output.any(), input.any(), gain.floats(), inverse_rms.floats(),
+                                    added_to.floats());
+    return {by_row(inexact(tried), "d_input", d_input), by_row(inexact(tried), "d_input added", added_to)};
+}
+
+Outcomes add_rms_norm_gain_grad(Kernels& kernels, const Case& tried) {
+    const int64_t columns = tried.in * runs_of(tried);
+    Matrix d_output = random_gradient(tried, tried.dtype, 4, tried.rows, columns);
+    Matrix input = Matrix::random(tried, tried.dtype, 1, tried.rows, columns);
+    Matrix inverse_rms = scales_of(tried, runs_of(tried));
+    Sum sum(tried, 6, 1, tried.in);
+    kernels.add_rms_norm_gain_grad(d_output.any(), input.any(), inverse_rms.floats(), sum.view());
+    Outcomes outcomes;
+    append(outcomes, tried, "d_gain", sum);
+    return outcomes;
+}
+
+// Rows with means far from 0, where the mean of squares minus the square of the mean would lose the variance.
+Matrix shifted_rows(const Case& tried) {
+    Matrix input = Matrix::random(tried, DType::fp32, 1, tried.rows, tried.in);
+    for (int64_t r = 0; r < tried.rows; ++r) {
+        for (int64_t c = 0; c < tried.in; ++c) {
+            input.set(r, c, input.at(r, c) + static_cast<double>((tried.first_row + r) % 5) * 8);
+        }
+    }
+    return input;
+}
+
+Outcomes layer_norm(Kernels& kernels, const Case& tried) {
+    Matrix input = shifted_rows(tried);
+    Matrix gain = gain_of(tried);
+    Matrix bias = Matrix::random(fixed(tried), DType::fp32, 7, 1, tried.in);
+    Matrix output = Matrix::poison(tried, tried.output_dtype, tried.rows, tried.in);
+    Matrix mean = Matrix::poison(tried, DType::fp32, tried.rows, 1);
+    Matrix inverse_deviation = Matrix::poison(tried, DType::fp32, tried.rows, 1);
+    kernels.layer_norm(input.floats(), gain.floats(), bias.floats(), kEpsilon, output.any(), mean.floats(),
+                       inverse_deviation.floats());
+    Outcomes outcomes{by_row(inexact(tried), "output", output), by_row(inexact(tried), "mean", mean),
+                      by_row(inexact(tried), "inverse_deviation", inverse_deviation)};
+    outcomes[0].of_typical = 1e-4;  // a mean of 32 has an error of 2e-6, which a deviation below 1 makes larger
+    return outcomes;
+}
+
+Outcomes add_layer_norm_input_grad(Kernels& kernels, const Case& tried) {
+    Matrix d_output = Matrix::random(tried, tried.dtype, 4, tried.rows, tried.in);
+    Matrix input = Matrix::random(tried, DType::fp32, 1, tried.rows, tried.in);
+    Matrix gain = gain_of(tried);
+    Matrix mean = Matrix::random(tried, DType::fp32, 8, tried.rows, 1);
+    Matrix inverse_deviation = scales_of(tried, 1);
+    Matrix d_input = Matrix::random(tried, DType::fp32, 5, tried.rows, tried.in);
+    kernels.add_layer_norm_input_grad(d_output.any(), input.floats(), gain.floats(), mean.floats(),
+                                      inverse_deviation.floats(), d_input.floats());
+    return {by_row(inexact(tried), "d_input", d_input)};
+}
+
+Outcomes add_layer_norm_gain_grad(Kernels& kernels, const Case& tried) {
+    Matrix d_output = random_gradient(tried, tried.dtype, 4, tried.rows, tried.in);
+    Matrix input = Matrix::random(tried, DType::fp32, 1, tried.rows, tried.in);
+    Matrix mean = Matrix::random(tried, DType::fp32, 8, tried.rows, 1);
+    Matrix inverse_deviation = scales_of(tried, 1);
+    Sum sum(tried, 6, 1, tried.in);
+    kernels.add_layer_norm_gain_grad(d_output.any(), input.floats(), mean.floats(), inverse_deviation.floats(),
+                                     sum.view());
+    Outcomes outcomes;
+    append(outcomes, tried, "d_gain", sum);
+    return outcomes;
+}
+
+}  // namespace
+
+std::vector<Operation> norm_operations() {
+    return {
+        {"rms_norm", rms_norm, usual_cases()},
+        {"rms_norm_input_grad", rms_norm_input_grad, usual_cases()},
+        {"add_rms_norm_gain_grad", add_rms_norm_gain_grad, usual_cases()},
+        {"layer_norm", layer_norm, usual_cases()},
+        {"add_layer_norm_input_grad", add_layer_norm_input_grad, usual_cases()},
+        {"add_layer_norm_gain_grad", add_layer_norm_gain_grad, usual_cases()},
+    };
+}
+
+}  // namespace accrue::conformance

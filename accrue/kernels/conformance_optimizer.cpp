@@ -1,0 +1,125 @@
+#include <cmath>
+
+#include "accrue/kernels/conformance.h"
+
+namespace accrue::conformance {
+namespace {
+
+// One row of rows * in numbers, as parameters lie in memory.
+Matrix flat(const Case& tried, uint64_t seed) {
+    Case packed = fixed(tried);
+    packed.gap = 0;
+    packed.integers = false;
+    return Matrix::random(packed, DType::fp32, seed, 1, tried.rows * tried.in);
+}
+
+// A window's sum and the mean gradient that reads it.
+struct Mean {
+    Sum sum;
+    MeanView view;
+
+    explicit Mean(Case tried) : sum(without_probe(tried), 1, tried.rows, tried.in) {
+        view = {.kind = sum.view().kind,
+                .data = sum.view().data,
+                .elements = sum.view().elements(),
+                .factor = (tried.sums == SumKind::exact ? 1 / sum.view().per_unit : 1) / 3};
+    }
+    static Case without_probe(Case tried) {
+        tried.probe = false;
+        tried.integers = false;
+        return tried;
+    }
+};
+
+Case inexact(Case tried) {
+    tried.integers = false;
+    return tried;
+}
+
+// The copy in the dtype of the case, poisoned; the case without gaps keeps none.
+Matrix copy_of(const Case& tried) {
+    Case packed = tried;
+    packed.gap = 0;
+    return Matrix::poison(packed, tried.dtype, 1, tried.rows * tried.in);
+}
+
+// The copy must be the device's own weight, rounded: compared with nothing but itself.
+Outcome roundings(Matrix& weights, const Matrix& copy) {
+    Outcome outcome{.name = "copy minus rounded weight", .values = {}};
+    for (int64_t i = 0; i < weights.columns(); ++i) {
+        const auto weight = static_cast<float>(weights.at(0, i));
+        outcome.values.push_back(copy.at(0, i) -
+                                 (copy.dtype() == DType::bf16 ? static_cast<float>(Bf16(weight)) : weight));
+    }
+    return outcome;
+}
+
+Outcomes squared_norm(Kernels& kernels, const Case& tried) {
+    const Mean mean(tried);
+    // Squares of elements that were rounded to fp32 first are off by 1e-7.
+    return {{.name = "squared norm", .values = {kernels.squared_norm(mean.view)}, .relative = 1e-6}};
+}
+
+Outcomes adamw(Kernels& kernels, const Case& tried) {
+    const Mean mean(tried);
+    Matrix weights = flat(tried, 2);
+    Matrix first_moment = flat(tried, 3);
+    Matrix second_moment = flat(tried, 4);
+    for (int64_t i = 0; i < second_moment.columns(); ++i) {
+        second_moment.set(0, i, std::abs(second_moment.at(0, i)) + 0.01);
+    }
+    Matrix copy = copy_of(tried);
+    const AdamWSettings settings{.rate = 0.25F,
+                                 .beta1 = 0.9F,
+                                 .beta2 = 0.95F,
+                                 .epsilon = 1e-8F,
+                                 .decay = 0.1F,
+                                 .correction1 = 1.7F,
+                                 .correction2 = 2.3F};
+    kernels.adamw(mean.view, settings, weights.floats(), first_moment.floats(), second_moment.floats(), copy.any());
+    Matrix again = weights;
+    kernels.adamw(mean.view, settings, again.floats(), first_moment.floats(), second_moment.floats(), {});
+    const Case plain = inexact(tried);
+    return {compared(plain, "weights", weights), compared(plain, "weights after two steps", again),
+            compared(plain, "first moment", first_moment), compared(plain, "second moment", second_moment),
+            roundings(weights, copy)};
+}
+
+Outcomes sgd(Kernels& kernels, const Case& tried, SgdSettings settings) {
+    const Mean mean(tried);
+    Matrix weights = flat(tried, 2);
+    Matrix velocity = flat(tried, 3);
+    Matrix copy = copy_of(tried);
+    settings.rate = 0.25F;
+    settings.decay = 0.1F;
+    kernels.sgd(mean.view, settings, weights.floats(), settings.momentum == 0 ? View<float>() : velocity.floats(),
+                copy.any());
+    return {compared(inexact(tried), "weights", weights), compared(inexact(tried), "velocity", velocity),
+            roundings(weights, copy)};
+}
+
+Outcomes plain_sgd(Kernels& kernels, const Case& tried) {
+    return sgd(kernels, tried, {});
+}
+
+Outcomes momentum_sgd(Kernels& kernels, const Case& tried) {
+    return sgd(kernels, tried, {.momentum = 0.9F});
+}
+
+Outcomes nesterov_sgd(Kernels& kernels, const Case& tried) {
+    return sgd(kernels, tried, {.momentum = 0.9F, .kind = SgdSettings::Kind::nesterov});
+}
+
+}  // namespace
+
+std::vector<Operation> optimizer_operations() {
+    return {
+        {"squared_norm", squared_norm, usual_cases()},
+        {"adamw", adamw, usual_cases()},
+        {"sgd", plain_sgd, usual_cases()},
+        {"sgd_momentum", momentum_sgd, usual_cases()},
+        {"sgd_nesterov", nesterov_sgd, usual_cases()},
+    };
+}
+
+}  // namespace accrue::conformance

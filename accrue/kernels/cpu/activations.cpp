@@ -1,0 +1,162 @@
+#include "accrue/kernels/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "accrue/kernels/cpu/activations.cpp"
+#include <hwy/foreach_target.h>
+
+#include "accrue/kernels/cpu/elementwise.h"
+#include "accrue/kernels/cpu/lanes-inl.h"
+#include "accrue/kernels/cpu/pieces.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace accrue::cpu::HWY_NAMESPACE {
+
+// sqrt(2 / pi), twice: gelu(x) = x * sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3).
+inline constexpr float kTwiceRoot = 1.5957691216057308F;
+inline constexpr float kCubic = 0.044715F;
+
+HWY_INLINE FloatVector constant(float value) {
+    return hn::Set(Floats(), value);
+}
+
+// x within [-limit, limit]; NaN stays NaN.
+HWY_INLINE FloatVector limited(FloatVector x, float limit) {
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::Min(hn::Max(x, constant(-limit)), constant(limit)));
+}
+
+// x * sigmoid(y). Where e^-y overflows, the quotient is 0, as it should be.
+HWY_INLINE FloatVector times_sigmoid(FloatVector x, FloatVector y) {
+    const auto e = exponential(hn::Neg(y));
+    return hn::Div(x, hn::Add(constant(1), e));
+}
+
+// sigmoid and its derivative, for |y| where both are finite.
+struct Sigmoid {
+    FloatVector value;
+    FloatVector slope;
+};
+
+HWY_INLINE Sigmoid sigmoid_of(FloatVector y) {
+    const auto e = exponential(limited(hn::Neg(y), 88));
+    const auto value = hn::Div(constant(1), hn::Add(constant(1), e));
+    return {value, hn::Mul(hn::Mul(e, value), value)};
+}
+
+HWY_INLINE FloatVector gelu_of(FloatVector x) {
+    const auto inner = hn::MulAdd(constant(kCubic), hn::Mul(x, x), constant(1));
+    return times_sigmoid(x, hn::Mul(hn::Mul(constant(kTwiceRoot), x), inner));
+}
+
+// Beyond +-20 the slope is 1 or 0 in fp32, and x^2 cannot overflow within.
+HWY_INLINE FloatVector gelu_slope_of(FloatVector any) {
+    const auto x = limited(any, 20);
+    const auto square = hn::Mul(x, x);
+    const auto inner = hn::MulAdd(constant(kCubic), square, constant(1));
+    const auto sigmoid = sigmoid_of(hn::Mul(hn::Mul(constant(kTwiceRoot), x), inner));
+    const auto twice_u_slope = hn::Mul(constant(kTwiceRoot), hn::MulAdd(constant(3 * kCubic), square, constant(1)));
+    return hn::MulAdd(hn::Mul(x, twice_u_slope), sigmoid.slope, sigmoid.value);
+}
+
+void gelu(Pool& pool, AnyConstView input, AnyView output) {
+    with_type(input, [&](auto in) HWY_ATTR {
+        with_type(output, [&](auto out) HWY_ATTR {
+            for_pieces(pool, output.rows, output.columns, [&](int64_t row, int64_t first, int64_t count) HWY_ATTR {
+                const auto* from = in.row(row) + first;
+                auto* to = out.row(row) + first;
+                for_lanes(count, [&](int64_t i, int64_t left)
+                                     HWY_ATTR { store(gelu_of(load(from + i, left)), to + i, left); });
+            });
+        });
+    });
+}
+
+template <class Out, class In, class DIn>
+void gelu_grad_typed(Pool& pool, View<const Out> d_output, View<const In> input, View<DIn> d_input) {
+    for_pieces(pool, input.rows, input.columns, [&](int64_t row, int64_t first, int64_t count) HWY_ATTR {
+        const Out* above = d_output.row(row) + first;
+        const In* from = input.row(row) + first;
+        DIn* to = d_input.row(row) + first;
+        for_lanes(count, [&](int64_t i, int64_t left) HWY_ATTR {
+            store(hn::Mul(load(above + i, left), gelu_slope_of(load(from + i, left))), to + i, left);
+        });
+    });
+}
+
+void gelu_grad(Pool& pool, AnyConstView d_output, AnyConstView input, AnyView d_input) {
+    with_type(d_output, [&](auto above) HWY_ATTR {
+        with_type(input, [&](auto in) HWY_ATTR {
+            with_type(d_input, [&](auto d_in) HWY_ATTR { gelu_grad_typed(pool, above, in, d_in); });
+        });
+    });
+}
+
+void swiglu(Pool& pool, AnyConstView gate_up, AnyView output) {
+    with_type(gate_up, [&](auto in) HWY_ATTR {
+        with_type(output, [&](auto out) HWY_ATTR {
+            for_pieces(pool, output.rows, output.columns, [&](int64_t row, int64_t first, int64_t count) HWY_ATTR {
+                const auto* gates = in.row(row) + first;
+                const auto* ups = gates + output.columns;
+                auto* to = out.row(row) + first;
+                for_lanes(count, [&](int64_t i, int64_t left) HWY_ATTR {
+                    const auto gate = load(gates + i, left);
+                    store(hn::Mul(times_sigmoid(gate, gate), load(ups + i, left)), to + i, left);
+                });
+            });
+        });
+    });
+}
+
+template <class Out, class In, class DIn>
+void swiglu_grad_typed(Pool& pool, View<const Out> d_output, View<const In> gate_up, View<DIn> d_gate_up) {
+    const int64_t columns = d_output.columns;
+    for_pieces(pool, d_output.rows, columns, [&](int64_t row, int64_t first, int64_t count) HWY_ATTR {
+        const Out* above = d_output.row(row) + first;
+        const In* gates = gate_up.row(row) + first;
+        DIn* to = d_gate_up.row(row) + first;
+        for_lanes(count, [&](int64_t i, int64_t left) HWY_ATTR {
+            const auto d = load(above + i, left);
+            const auto any_gate = load(gates + i, left);
+            const auto gate = limited(any_gate, 100);  // beyond, the slope is 1 or 0 in fp32
+            const auto sigmoid = sigmoid_of(gate);
+            const auto slope = hn::MulAdd(gate, sigmoid.slope, sigmoid.value);
+            const auto up = load(gates + columns + i, left);
+            store(hn::Mul(hn::Mul(d, up), slope), to + i, left);
+            store(hn::Mul(d, times_sigmoid(any_gate, any_gate)), to + columns + i, left);
+        });
+    });
+}
+
+void swiglu_grad(Pool& pool, AnyConstView d_output, AnyConstView gate_up, AnyView d_gate_up) {
+    with_type(d_output, [&](auto above) HWY_ATTR {
+        with_type(gate_up, [&](auto in) HWY_ATTR {
+            with_type(d_gate_up, [&](auto d_in) HWY_ATTR { swiglu_grad_typed(pool, above, in, d_in); });
+        });
+    });
+}
+
+}  // namespace accrue::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace accrue::cpu {
+
+void gelu(const Context& context, AnyConstView input, AnyView output) {
+    pick(context.set, N_SCALAR::gelu, N_AVX2::gelu, N_AVX3::gelu)(context.pool, input, output);
+}
+
+void gelu_grad(const Context& context, AnyConstView d_output, AnyConstView input, AnyView d_input) {
+    pick(context.set, N_SCALAR::gelu_grad, N_AVX2::gelu_grad, N_AVX3::gelu_grad)(context.pool, d_output, input,
+                                                                                 d_input);
+}
+
+void swiglu(const Context& context, AnyConstView gate_up, AnyView output) {
+    pick(context.set, N_SCALAR::swiglu, N_AVX2::swiglu, N_AVX3::swiglu)(context.pool, gate_up, output);
+}
+
+void swiglu_grad(const Context& context, AnyConstView d_output, AnyConstView gate_up, AnyView d_gate_up) {
+    pick(context.set, N_SCALAR::swiglu_grad, N_AVX2::swiglu_grad, N_AVX3::swiglu_grad)(context.pool, d_output, gate_up,
+                                                                                       d_gate_up);
+}
+
+}  // namespace accrue::cpu
+#endif

@@ -1,0 +1,222 @@
+#include "accrue/kernels/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "accrue/kernels/cpu/attention.cpp"
+#include <hwy/foreach_target.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "accrue/kernels/cpu/attention-inl.h"
+#include "accrue/kernels/cpu/attention_items.h"
+#include "accrue/kernels/cpu/elementwise.h"
+#include "accrue/kernels/cpu/pieces.h"
+#include "accrue/kernels/cpu/workspace.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace accrue::cpu::HWY_NAMESPACE {
+
+// What a forward call is about.
+struct AttentionCall {
+    const AttentionShape& shape;
+    AnyConstView query;
+    AnyConstView key;
+    AnyConstView value;
+    AnyView output;
+    View<float> log_sum;
+    Packing packing;
+};
+
+// One thread's work on one item.
+class HeadForward {
+public:
+    HeadForward(const AttentionCall& call, const AttentionItem& item, float* memory)
+        : call_(call),
+          item_(item),
+          size_(call.shape.head_size),
+          depth_(words_of(size_, call.packing)),
+          dropout_(call.shape.dropout, item.head) {
+        const AttentionExtents extents(item.segment.length, size_);
+        Scratch scratch(memory);
+        key_rows_ = scratch.words(extents.keys * extents.head);
+        value_columns_ = scratch.words(extents.keys * extents.head);
+        scores_ = scratch.floats(extents.keys * kTileColumns);
+        query_lanes_ = scratch.words(extents.head * kTileColumns);
+        turned_ = scratch.floats(extents.head * kTileColumns);
+        straight_ = scratch.floats(extents.head * kTileColumns);
+    }
+
+    void run() {
+        const int64_t keys = std::min(item_.end_query, item_.segment.length);
+        const int64_t key_head = item_.head / (call_.shape.query_heads / call_.shape.key_heads);
+        pack_rows(operand_of(call_.key, item_.segment, key_head, size_, Contiguous::depth),
+                  {.first_lane = 0, .lanes = keys, .first_depth = 0, .depth = size_}, call_.packing, key_rows_);
+        pack_rows(operand_of(call_.value, item_.segment, key_head, size_, Contiguous::lanes),
+                  {.first_lane = 0, .lanes = size_, .first_depth = 0, .depth = keys}, call_.packing, value_columns_);
+        value_words_ = words_of(keys, call_.packing);
+        for (int64_t first = item_.first_query; first < item_.end_query; first += kTileColumns) {
+            const QueryBlock block(first, item_.segment.length);
+            compute_scores(block);
+            if (call_.packing == Packing::pairs) {
+                compute_probabilities<Packing::pairs>(block);
+            } else {
+                compute_probabilities<Packing::floats>(block);
+            }
+            compute_output(block);
+        }
+    }
+
+private:
+    // scores_[key][query] = key . query, and the largest of each query.
+    void compute_scores(const QueryBlock& block) {
+        pack_panels(operand_of(call_.query, item_.segment, item_.head, size_, Contiguous::depth),
+                    {.first_lane = block.first, .lanes = block.count, .first_depth = 0, .depth = size_}, call_.packing,
+                    block.width, query_lanes_);
+        std::fill_n(largest_, kTileColumns, -std::numeric_limits<float>::infinity());
+        for (int64_t key = 0; key < block.keys; key += kTileRows) {
+            float* tile = scores_ + key * kTileColumns;
+            multiply_tile(key_rows_ + key * depth_, query_lanes_, block.width, depth_, call_.packing, Chain::start,
+                          tile);
+            raise_largest(block, key, std::min(block.keys, key + kTileRows), tile);
+        }
+    }
+
+    void raise_largest(const QueryBlock& block, int64_t key, int64_t end, const float* tile) {
+        const Floats d;
+        const auto scale = hn::Set(d, call_.shape.scale);
+        for (int64_t lane = 0; lane < block.width; lane += kLanes) {
+            FloatVector largest = hn::Load(d, largest_ + lane);
+            for (int64_t k = key; k < end; ++k) {
+                const auto score = hn::Mul(scale, hn::Load(d, tile + (k - key) * kTileColumns + lane));
+                const auto higher = hn::Max(score, largest);
+                largest = k <= block.first ? higher : hn::IfThenElse(seen_by(k, block.first + lane), higher, largest);
+            }
+            hn::Store(largest, d, largest_ + lane);
+        }
+    }
+
+    // e^(score - largest) of a key for the queries from `lane` on, 0 where unseen; added to the partial sums.
+    HWY_INLINE FloatVector exponential_of(const QueryBlock& block, int64_t key, int64_t lane,
+                                          float* partial_sums) const {
+        const Floats d;
+        const auto score = hn::Load(d, scores_ + key * kTileColumns + lane);
+        auto e = exponential(hn::MulSub(score, hn::Set(d, call_.shape.scale), hn::Load(d, largest_ + lane)));
+        if (key > block.first) {
+            e = hn::IfThenElseZero(seen_by(key, block.first + lane), e);
+        }
+        hn::Store(hn::Add(hn::Load(d, partial_sums + lane), e), d, partial_sums + lane);
+        return call_.shape.dropout.probability > 0 ? dropout_.apply(e, key, lane) : e;
+    }
+
+    // Turns scores into the right panel of the product with the values, in place: word w never reaches a score that is
+    // still to be read. The sums are taken over stretches of keys first, which keeps them accurate for long segments.
+    template <Packing packing>
+    void compute_probabilities(const QueryBlock& block) {
+        constexpr int64_t kStretch = 64;
+        const Floats d;
+        const hn::Rebind<uint32_t, Floats> words;
+        if (call_.shape.dropout.probability > 0) {
+            dropout_.start_block(call_.shape.dropout, item_.segment.first, block);
+        }
+        std::fill_n(sums_, kTileColumns, 0.0F);
+        auto* out = reinterpret_cast<uint32_t*>(scores_);
+        for (int64_t start = 0; start < block.keys; start += kStretch) {
+            HWY_ALIGN float partial_sums[kTileColumns] = {};
+            const int64_t end = std::min(block.keys, start + kStretch);
+            for (int64_t key = start; key < end; key += kPerWord<packing>) {
+                for (int64_t lane = 0; lane < block.width; lane += kLanes, out += kLanes) {
+                    const auto e = exponential_of(block, key, lane, partial_sums);
+                    if constexpr (packing == Packing::floats) {
+                        hn::Store(hn::BitCast(words, e), words, out);
+                    } else {
+                        auto word = bf16_words(e);
+                        if (key + 1 < block.keys) {
+                            const auto next = exponential_of(block, key + 1, lane, partial_sums);
+                            word = hn::Or(word, hn::ShiftLeft<16>(bf16_words(next)));
+                        }
+                        hn::Store(word, words, out);
+                    }
+                }
+            }
+            for (int64_t lane = 0; lane < block.width; lane += kLanes) {
+                hn::Store(hn::Add(hn::Load(d, sums_ + lane), hn::Load(d, partial_sums + lane)), d, sums_ + lane);
+            }
+        }
+    }
+
+    void compute_output(const QueryBlock& block) {
+        const Floats d;
+        const int64_t words = words_of(block.keys, call_.packing);
+        const auto* probabilities = reinterpret_cast<const uint32_t*>(scores_);
+        for (int64_t dimension = 0; dimension < size_; dimension += kTileRows) {
+            multiply_tile(value_columns_ + dimension * value_words_, probabilities, block.width, words, call_.packing,
+                          Chain::start, turned_ + dimension * kTileColumns);
+        }
+        for (int64_t dimension = 0; dimension < size_; ++dimension) {
+            float* row = turned_ + dimension * kTileColumns;
+            for (int64_t lane = 0; lane < block.width; lane += kLanes) {
+                hn::Store(hn::Div(hn::Load(d, row + lane), hn::Load(d, sums_ + lane)), d, row + lane);
+            }
+        }
+        const int64_t first_row = item_.segment.first + block.first;
+        with_type(call_.output, [&](auto typed) HWY_ATTR {
+            write_turned(turned_, straight_, block, size_,
+                         typed.slice_rows(first_row, block.count).slice_columns(item_.head * size_, size_));
+        });
+        for (int64_t q = 0; q < block.count; ++q) {
+            const double log_sum = largest_[q] + std::log(static_cast<double>(sums_[q]));
+            call_.log_sum.row(first_row + q)[item_.head] = static_cast<float>(log_sum);
+        }
+    }
+
+    const AttentionCall& call_;
+    const AttentionItem& item_;
+    int64_t size_;
+    int64_t depth_;
+    BlockDropout dropout_;
+    uint32_t* key_rows_;       // left panels: lanes are keys, the depth is the head
+    uint32_t* value_columns_;  // left panels: lanes are the head's dimensions, the depth is the keys
+    int64_t value_words_ = 0;
+    float* scores_;
+    uint32_t* query_lanes_;
+    float* turned_;
+    float* straight_;
+    HWY_ALIGN float largest_[kTileColumns];
+    HWY_ALIGN float sums_[kTileColumns];
+};
+
+void attention(const Context& context, const AttentionShape& shape, std::span<const Segment> segments,
+               AnyConstView query, AnyConstView key, AnyConstView value, AnyView output, View<float> log_sum) {
+    const int threads = context.pool.threads();
+    const int64_t longest = longest_of(segments);
+    const Arena::Block scratch = context.arena.take(attention_workspace_bytes(longest, shape.head_size, threads));
+    auto* memory = reinterpret_cast<float*>(scratch.data());
+    const AttentionCall call{.shape = shape,
+                             .query = query,
+                             .key = key,
+                             .value = value,
+                             .output = output,
+                             .log_sum = log_sum,
+                             .packing = packing_of({query, key, value}, context.set)};
+    const auto items = attention_items(segments, shape.query_heads, threads);
+    context.pool.run(static_cast<int64_t>(items.size()), [&](int64_t i, int thread) HWY_ATTR {
+        float* own = memory + thread * attention_thread_floats(longest, shape.head_size);
+        HeadForward(call, items[static_cast<size_t>(i)], own).run();
+    });
+}
+
+}  // namespace accrue::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace accrue::cpu {
+
+void attention(const Context& context, const AttentionShape& shape, std::span<const Segment> segments,
+               AnyConstView query, AnyConstView key, AnyConstView value, AnyView output, View<float> log_sum) {
+    pick(context.set, N_SCALAR::attention, N_AVX2::attention, N_AVX3::attention)(context, shape, segments, query, key,
+                                                                                 value, output, log_sum);
+}
+
+}  // namespace accrue::cpu
+#endif

@@ -1,0 +1,89 @@
+#include "accrue/kernels/cpu/instruction_set.h"
+
+#include <array>
+
+#include "accrue/base/error.h"
+
+namespace accrue::cpu {
+namespace {
+
+struct Names {
+    InstructionSet set;
+    std::string_view name;
+    std::string_view title;
+};
+
+constexpr std::array<Names, 4> kNames = {{{InstructionSet::portable, "portable", "no vector instructions"},
+                                          {InstructionSet::avx2, "avx2", "AVX2"},
+                                          {InstructionSet::avx512, "avx512", "AVX-512"},
+                                          {InstructionSet::avx512_bf16, "avx512-bf16", "AVX-512 with bf16"}}};
+
+// Everything that Highway compiles for under this name, not only what it is named after.
+bool processor_has(InstructionSet set) {
+    const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+                      __builtin_cpu_supports("bmi") != 0 && __builtin_cpu_supports("bmi2") != 0 &&
+                      __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("aes") != 0 &&
+                      __builtin_cpu_supports("f16c") != 0;
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+                        __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512bw") != 0;
+    switch (set) {
+        case InstructionSet::portable:
+            return true;
+        case InstructionSet::avx2:
+            return avx2;
+        case InstructionSet::avx512:
+            return avx512;
+        case InstructionSet::avx512_bf16:
+            return avx512 && __builtin_cpu_supports("avx512bf16") != 0;
+    }
+    return false;
+}
+
+std::string names_up_to(InstructionSet best) {
+    std::string names;
+    for (const Names& entry : kNames) {
+        if (entry.set <= best) {
+            names += cat(names.empty() ? "" : ", ", entry.name);
+        }
+    }
+    return names;
+}
+
+}  // namespace
+
+InstructionSet best_instruction_set() {
+    InstructionSet best = InstructionSet::portable;
+    for (const Names& entry : kNames) {
+        if (processor_has(entry.set)) {
+            best = entry.set;
+        }
+    }
+    return best;
+}
+
+InstructionSet instruction_set_named(const std::string& name) {
+    const InstructionSet best = best_instruction_set();
+    if (name.empty()) {
+        return best;
+    }
+    for (const Names& entry : kNames) {
+        if (entry.name == name) {
+            if (entry.set > best) {
+                throw Error(cat("the instruction set \"", name,
+                                "\" was asked for, but this processor lacks it. It has: ", names_up_to(best), "."));
+            }
+            return entry.set;
+        }
+    }
+    throw Error(cat("there is no instruction set \"", name, "\". This processor has: ", names_up_to(best), "."));
+}
+
+std::string_view name_of(InstructionSet set) {
+    return kNames[static_cast<size_t>(set)].name;
+}
+
+std::string_view title_of(InstructionSet set) {
+    return kNames[static_cast<size_t>(set)].title;
+}
+
+}  // namespace accrue::cpu

@@ -1,0 +1,185 @@
+// Vectors of floats from and to fp32 and bf16 memory, for inclusion in each target's pass over a source file.
+// A tail runs the same code as a full vector, with the missing lanes read as 0 and not written.
+
+#if defined(ACCRUE_KERNELS_CPU_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACCRUE_KERNELS_CPU_LANES_INL_H
+#undef ACCRUE_KERNELS_CPU_LANES_INL_H
+#else
+#define ACCRUE_KERNELS_CPU_LANES_INL_H
+#endif
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include <hwy/highway.h>
+
+#include "accrue/tensor/view.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace accrue::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Doubles = hn::ScalableTag<double>;
+using HalfFloats = hn::Rebind<float, Doubles>;  // as many floats as a vector holds doubles
+using FloatVector = hn::Vec<Floats>;
+using DoubleVector = hn::Vec<Doubles>;
+
+inline constexpr int64_t kLanes = HWY_LANES(float);
+inline constexpr int64_t kDoubleLanes = HWY_LANES(double);
+
+// The first `count` elements (all of them if there are more than fit) as lanes of D, the others 0.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> load_lanes(D d, const T* from, int64_t count) {
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    if (HWY_LIKELY(count >= lanes)) {
+        return hn::LoadU(d, from);
+    }
+#if HWY_MEM_OPS_MIGHT_FAULT
+    HWY_ALIGN T padded[HWY_LANES(T)] = {};
+    for (int64_t i = 0; i < count; ++i) {
+        padded[i] = from[i];
+    }
+    return hn::Load(d, padded);
+#else
+    return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, from);
+#endif
+}
+
+// Writes the first `count` lanes (all of them if count is larger).
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void store_lanes(D d, hn::Vec<D> vector, T* to, int64_t count) {
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    if (HWY_LIKELY(count >= lanes)) {
+        hn::StoreU(vector, d, to);
+        return;
+    }
+#if HWY_MEM_OPS_MIGHT_FAULT
+    HWY_ALIGN T padded[HWY_LANES(T)];
+    hn::Store(vector, d, padded);
+    for (int64_t i = 0; i < count; ++i) {
+        to[i] = padded[i];
+    }
+#else
+    hn::BlendedStore(vector, hn::FirstN(d, static_cast<size_t>(count)), d, to);
+#endif
+}
+
+// Loads floats: as many as D has lanes, or `count` if that is less.
+template <class D>
+HWY_INLINE hn::Vec<D> load_floats(D d, const float* from, int64_t count) {
+    return load_lanes(d, from, count);
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> load_floats(D d, const Bf16* from, int64_t count) {
+    const hn::Rebind<uint16_t, D> halves;
+    const hn::Rebind<uint32_t, D> words;
+    const auto bits = load_lanes(halves, reinterpret_cast<const uint16_t*>(from), count);
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(words, bits)));
+}
+
+template <class T>
+HWY_INLINE FloatVector load(const T* from, int64_t count) {
+    return load_floats(Floats(), from, count);
+}
+
+HWY_INLINE void store(FloatVector vector, float* to, int64_t count) {
+    store_lanes(Floats(), vector, to, count);
+}
+
+// Each lane as accrue::Bf16 would round it, its bits in the lower half of a word; Highway's own conversion truncates.
+HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> bf16_words(FloatVector vector) {
+    const hn::Rebind<uint32_t, Floats> words;
+    const auto bits = hn::BitCast(words, vector);
+    const auto upper = hn::ShiftRight<16>(bits);
+    const auto odd = hn::And(upper, hn::Set(words, 1));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7fff))));
+    const auto quiet_nan = hn::Or(upper, hn::Set(words, 0x40));
+    return hn::IfThenElse(hn::RebindMask(words, hn::IsNaN(vector)), quiet_nan, rounded);
+}
+
+// The same as 16-bit lanes.
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, Floats>> bf16_bits(FloatVector vector) {
+    return hn::TruncateTo(hn::Rebind<uint16_t, Floats>(), bf16_words(vector));
+}
+
+HWY_INLINE void store(FloatVector vector, Bf16* to, int64_t count) {
+    store_lanes(hn::Rebind<uint16_t, Floats>(), bf16_bits(vector), reinterpret_cast<uint16_t*>(to), count);
+}
+
+// The sum of the lanes, always in the same order.
+HWY_INLINE float sum_of_lanes(FloatVector vector) {
+    return hn::GetLane(hn::SumOfLanes(Floats(), vector));
+}
+
+// The sum of `count` terms; term(i, left) gives those of i, i + 1, ... (`left` of them are left, the other lanes are
+// ignored). The order depends only on `count`.
+template <class Term>
+HWY_INLINE float sum_over(int64_t count, const Term& term) {
+    const Floats d;
+    FloatVector sum0 = hn::Zero(d);
+    FloatVector sum1 = sum0;
+    FloatVector sum2 = sum0;
+    FloatVector sum3 = sum0;
+    int64_t i = 0;
+    for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+        sum0 = hn::Add(sum0, term(i, kLanes));
+        sum1 = hn::Add(sum1, term(i + kLanes, kLanes));
+        sum2 = hn::Add(sum2, term(i + 2 * kLanes, kLanes));
+        sum3 = hn::Add(sum3, term(i + 3 * kLanes, kLanes));
+    }
+    for (; i + kLanes <= count; i += kLanes) {
+        sum0 = hn::Add(sum0, term(i, kLanes));
+    }
+    if (i < count) {
+        const auto present = hn::FirstN(d, static_cast<size_t>(count - i));
+        sum1 = hn::Add(sum1, hn::IfThenElseZero(present, term(i, count - i)));
+    }
+    return sum_of_lanes(hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3)));
+}
+
+// Calls body(i, left) for i = 0, lanes, 2 * lanes, ... below count.
+template <class Body>
+HWY_INLINE void for_lanes(int64_t count, const Body& body) {
+    int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+        body(i, kLanes);
+    }
+    if (i < count) {
+        body(i, count - i);
+    }
+}
+
+// e^x to about one unit in the last place; 0 below -87.3, infinity above 88.3. Highway's own turns NaN into 0 and takes
+// twice as long, because it goes through integers and keeps denormals.
+HWY_INLINE FloatVector exponential(FloatVector x) {
+    const Floats d;
+    const hn::Rebind<int32_t, Floats> integers;
+    // Adding 1.5 * 2^23 rounds to a whole number and leaves it in the lower bits.
+    const auto magic = hn::Set(d, 12582912.0F);
+    const auto shifted = hn::MulAdd(x, hn::Set(d, 1.44269504088896341F), magic);
+    const auto n = hn::Sub(shifted, magic);
+    // r = x - n log(2), log(2) in two parts of which the first times n is exact.
+    auto r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125F), x);
+    r = hn::NegMulAdd(n, hn::Set(d, 1.428606765330187045e-6F), r);
+    // (e^r - 1 - r) / r^2 for |r| <= log(2) / 2; coefficients as in Highway's math-inl.h.
+    auto series = hn::MulAdd(hn::Set(d, 0.000198527617612853646F), r, hn::Set(d, 0.00139304355252534151F));
+    series = hn::MulAdd(series, r, hn::Set(d, 0.00833336077630519867F));
+    series = hn::MulAdd(series, r, hn::Set(d, 0.0416664853692054749F));
+    series = hn::MulAdd(series, r, hn::Set(d, 0.166666671633720398F));
+    series = hn::MulAdd(series, r, hn::Set(d, 0.5F));
+    const auto fraction = hn::Add(hn::MulAdd(series, hn::Mul(r, r), r), hn::Set(d, 1.0F));
+    const auto exponent = hn::Add(hn::BitCast(integers, shifted), hn::Set(integers, 127));
+    const auto result = hn::Mul(fraction, hn::BitCast(d, hn::ShiftLeft<23>(exponent)));
+    const auto large = hn::Gt(x, hn::Set(d, 88.3F));
+    const auto limited = hn::IfThenElse(large, hn::Set(d, std::numeric_limits<float>::infinity()), result);
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3F)), limited);
+}
+
+}  // namespace accrue::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "accrue/kernels/cpu/instruction_set.h"
+#include "accrue/kernels/kernels.h"
+
+// The products of kernels/kernels.h, for CPUs: same names, same contracts. Wrong shapes are errors.
+namespace accrue::cpu {
+
+void linear(const Context& context, AnyConstView input, const WeightView& weight, View<const float> bias,
+            AnyView output);
+
+void linear_residual(const Context& context, AnyConstView input, const WeightView& weight, View<const float> bias,
+                     const Dropout& dropout, View<const float> residual, View<float> output);
+
+void linear_input_grad(const Context& context, AnyConstView d_output, const WeightView& weight, AnyView d_input);
+
+void add_linear_weight_grad(const Context& context, AnyConstView d_output, AnyConstView input, WeightLayout layout,
+                            const SumView& d_weight, const HeldRows& held);
+
+}  // namespace accrue::cpu

@@ -1,0 +1,82 @@
+#include "accrue/kernels/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "accrue/kernels/cpu/moving.cpp"
+#include <hwy/foreach_target.h>
+
+#include "accrue/kernels/cpu/dropout-inl.h"
+#include "accrue/kernels/cpu/elementwise.h"
+#include "accrue/kernels/cpu/lanes-inl.h"
+#include "accrue/kernels/cpu/pieces.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace accrue::cpu::HWY_NAMESPACE {
+
+template <class T>
+void cast_piece(View<const float> input, const Dropout& dropout, View<T> output, int64_t row, int64_t first,
+                int64_t count) {
+    const float* from = input.row(row) + first;
+    T* to = output.row(row) + first;
+    if (dropout.probability == 0) {
+        for_lanes(count, [&](int64_t i, int64_t left) HWY_ATTR { store(load(from + i, left), to + i, left); });
+        return;
+    }
+    const RowDropout row_dropout(dropout, row);
+    for_lanes(count, [&](int64_t i, int64_t left) HWY_ATTR {
+        store(row_dropout.apply(load(from + i, left), static_cast<uint64_t>(first + i)), to + i, left);
+    });
+}
+
+void cast(Pool& pool, View<const float> input, const Dropout& dropout, AnyView output) {
+    with_type(output, [&](auto typed) HWY_ATTR {
+        for_pieces(pool, output.rows, output.columns, [&](int64_t row, int64_t first, int64_t count) HWY_ATTR {
+            cast_piece(input, dropout, typed, row, first, count);
+        });
+    });
+}
+
+}  // namespace accrue::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <cstring>
+
+namespace accrue::cpu {
+namespace {
+
+// Bytes that one thread copies or clears at a time.
+constexpr int64_t kPieceBytes = int64_t{1} << 20;
+
+template <class Body>
+void for_bytes(Pool& pool, size_t bytes, const Body& body) {
+    const auto count = static_cast<int64_t>(bytes);
+    pool.run((count + kPieceBytes - 1) / kPieceBytes, [&](int64_t item, int) {
+        const int64_t first = item * kPieceBytes;
+        body(static_cast<size_t>(first), static_cast<size_t>(std::min(kPieceBytes, count - first)));
+    });
+}
+
+}  // namespace
+
+void cast(const Context& context, View<const float> input, const Dropout& dropout, AnyView output) {
+    pick(context.set, N_SCALAR::cast, N_AVX2::cast, N_AVX3::cast)(context.pool, input, dropout, output);
+}
+
+void fill_zero(const Context& context, std::span<std::byte> memory) {
+    for_bytes(context.pool, memory.size(),
+              [&](size_t first, size_t count) { std::memset(memory.data() + first, 0, count); });
+}
+
+void copy_in(const Context& context, std::span<const std::byte> host, std::span<std::byte> output) {
+    for_bytes(context.pool, host.size(),
+              [&](size_t first, size_t count) { std::memcpy(output.data() + first, host.data() + first, count); });
+}
+
+void copy_out(const Context&, View<const float> values, std::span<float> host) {
+    for (int64_t r = 0; r < values.rows; ++r) {
+        std::copy_n(values.row(r), values.columns, host.begin() + r * values.columns);
+    }
+}
+
+}  // namespace accrue::cpu
+#endif

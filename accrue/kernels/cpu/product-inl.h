@@ -1,0 +1,188 @@
+// Products of packed panels, for inclusion in each target's pass over a source file.
+//
+// Every element of a result is ONE chain of fp32 additions in the order of the depth, started from zero: fused
+// multiply-adds, or for pairs the bf16 dot product (which adds two products at a time and treats denormals as zero). So
+// the bits of an element depend on its own lane of either side and on nothing else: not on tiles, threads, or how the
+// depth was sliced. (The portable set has no fused multiply-add: there each product is rounded before it is added.)
+#if defined(ACCRUE_KERNELS_CPU_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ACCRUE_KERNELS_CPU_PRODUCT_INL_H_
+#undef ACCRUE_KERNELS_CPU_PRODUCT_INL_H_
+#else
+#define ACCRUE_KERNELS_CPU_PRODUCT_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include <hwy/highway.h>
+#if HWY_TARGET == HWY_AVX3
+#include <immintrin.h>
+#endif
+
+#include "accrue/kernels/cpu/lanes-inl.h"
+#include "accrue/kernels/cpu/pack-inl.h"
+#include "accrue/kernels/cpu/packing.h"
+#include "accrue/tensor/view.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace accrue::cpu::HWY_NAMESPACE {
+
+// A tile of the result is what the registers hold: 8 x 48 of 32 registers with AVX-512, 4 x 24 of 16 with AVX2.
+inline constexpr int64_t kTileRows = HWY_TARGET == HWY_AVX3 ? 8 : 4;
+inline constexpr int64_t kTileVectors = 3;
+inline constexpr int64_t kTileColumns = kTileVectors * kLanes;
+inline constexpr int64_t kTileElements = kTileRows * kTileColumns;
+
+// The lanes of the panel that starts at `column`: the last one is only as wide as whole vectors need.
+[[nodiscard]] inline int64_t panel_width(int64_t column, int64_t columns) {
+    return std::min(kTileColumns, (columns - column + kLanes - 1) / kLanes * kLanes);
+}
+
+// Packs rows of the left side into panels of kTileRows. Writes round_up(lanes, kTileRows) * words_of(depth) words.
+inline void pack_rows(const Operand& operand, const OperandBlock& block, Packing packing, uint32_t* out) {
+    pack_panels(operand, block, packing, kTileRows, out);
+}
+
+// Packs columns of the right side into panels of kTileColumns and a narrower last one; `out` is aligned to a vector.
+// Writes round_up(lanes, kLanes) * words_of(depth) words.
+inline void pack_columns(const Operand& operand, const OperandBlock& block, Packing packing, uint32_t* out) {
+    for (int64_t column = 0; column < block.lanes; column += kTileColumns) {
+        OperandBlock panel = block;
+        panel.first_lane += column;
+        panel.lanes = std::min(kTileColumns, block.lanes - column);
+        pack_panels(operand, panel, packing, panel_width(column, block.lanes),
+                    out + column * words_of(block.depth, packing));
+    }
+}
+
+// tile[kTileRows, vectors] (+)= left panel * right panel. Each broadcast of the left side serves all `vectors`
+// multiply-adds: as a memory operand of each it would cost a load every time.
+template <int vectors>
+HWY_NOINLINE void multiply_floats(const uint32_t* HWY_RESTRICT left, const uint32_t* HWY_RESTRICT right, int64_t words,
+                                  Chain chain, float* HWY_RESTRICT tile) {
+    const Floats d;
+    const hn::Rebind<uint32_t, Floats> as_words;
+    FloatVector sums[kTileRows][vectors];
+#pragma GCC unroll 8
+    for (int row = 0; row < kTileRows; ++row) {
+#pragma GCC unroll 3
+        for (int v = 0; v < vectors; ++v) {
+            sums[row][v] = chain == Chain::start ? hn::Zero(d) : hn::Load(d, tile + row * kTileColumns + v * kLanes);
+        }
+    }
+    for (int64_t word = 0; word < words; ++word) {
+        FloatVector columns[vectors];
+#pragma GCC unroll 3
+        for (int v = 0; v < vectors; ++v) {
+            columns[v] = hn::BitCast(d, hn::Load(as_words, right + v * kLanes));
+        }
+#pragma GCC unroll 8
+        for (int row = 0; row < kTileRows; ++row) {
+            const FloatVector value = hn::BitCast(d, hn::Set(as_words, left[row]));
+#pragma GCC unroll 3
+            for (int v = 0; v < vectors; ++v) {
+                sums[row][v] = hn::MulAdd(value, columns[v], sums[row][v]);
+            }
+        }
+        left += kTileRows;
+        right += vectors * kLanes;
+    }
+#pragma GCC unroll 8
+    for (int row = 0; row < kTileRows; ++row) {
+#pragma GCC unroll 3
+        for (int v = 0; v < vectors; ++v) {
+            hn::Store(sums[row][v], d, tile + row * kTileColumns + v * kLanes);
+        }
+    }
+}
+
+#if HWY_TARGET == HWY_AVX3
+
+// The same with two bf16 products a word. Highway 1.0.3 has no such operation, hence the intrinsics.
+template <int vectors>
+__attribute__((noinline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void multiply_pairs(
+    const uint32_t* HWY_RESTRICT left, const uint32_t* HWY_RESTRICT right, int64_t words, Chain chain,
+    float* HWY_RESTRICT tile) {
+    __m512 sums[kTileRows][vectors];
+#pragma GCC unroll 8
+    for (int row = 0; row < kTileRows; ++row) {
+#pragma GCC unroll 3
+        for (int v = 0; v < vectors; ++v) {
+            sums[row][v] =
+                chain == Chain::start ? _mm512_setzero_ps() : _mm512_load_ps(tile + row * kTileColumns + v * kLanes);
+        }
+    }
+    for (int64_t word = 0; word < words; ++word) {
+        __m512bh columns[vectors];
+#pragma GCC unroll 3
+        for (int v = 0; v < vectors; ++v) {
+            columns[v] = (__m512bh)_mm512_load_si512(right + v * kLanes);
+        }
+#pragma GCC unroll 8
+        for (int row = 0; row < kTileRows; ++row) {
+            const __m512bh value = (__m512bh)_mm512_set1_epi32(static_cast<int>(left[row]));
+#pragma GCC unroll 3
+            for (int v = 0; v < vectors; ++v) {
+                sums[row][v] = _mm512_dpbf16_ps(sums[row][v], value, columns[v]);
+            }
+        }
+        left += kTileRows;
+        right += vectors * kLanes;
+    }
+#pragma GCC unroll 8
+    for (int row = 0; row < kTileRows; ++row) {
+#pragma GCC unroll 3
+        for (int v = 0; v < vectors; ++v) {
+            _mm512_store_ps(tile + row * kTileColumns + v * kLanes, sums[row][v]);
+        }
+    }
+}
+
+#else
+
+// Never called: pairs exist only with avx512-bf16.
+template <int vectors>
+void multiply_pairs(const uint32_t* left, const uint32_t* right, int64_t words, Chain chain, float* tile) {
+    multiply_floats<vectors>(left, right, words, chain, tile);
+}
+
+#endif
+
+// One left panel times one right panel of `width` lanes into a tile of kTileRows rows, kTileColumns apart. The tile and
+// the right panel are aligned to a vector.
+inline void multiply_tile(const uint32_t* left, const uint32_t* right, int64_t width, int64_t words, Packing packing,
+                          Chain chain, float* tile) {
+    const bool pairs = packing == Packing::pairs;
+    switch (width / kLanes) {
+        case 1:
+            return (pairs ? multiply_pairs<1> : multiply_floats<1>)(left, right, words, chain, tile);
+        case 2:
+            return (pairs ? multiply_pairs<2> : multiply_floats<2>)(left, right, words, chain, tile);
+        default:
+            return (pairs ? multiply_pairs<3> : multiply_floats<3>)(left, right, words, chain, tile);
+    }
+}
+
+// out[rows, columns] = the product of packed rows and packed columns, on the calling thread. For small blocks, as in
+// attention.
+inline void multiply_packed(const uint32_t* left, int64_t rows, const uint32_t* right, int64_t columns, int64_t words,
+                            Packing packing, View<float> out) {
+    HWY_ALIGN float tile[kTileElements];
+    for (int64_t row = 0; row < rows; row += kTileRows) {
+        for (int64_t column = 0; column < columns; column += kTileColumns) {
+            const int64_t width = panel_width(column, columns);
+            multiply_tile(left + row * words, right + column * words, width, words, packing, Chain::start, tile);
+            for (int64_t r = 0; r < std::min(kTileRows, rows - row); ++r) {
+                const float* from = tile + r * kTileColumns;
+                float* to = out.row(row + r) + column;
+                for_lanes(std::min(width, columns - column),
+                          [&](int64_t i, int64_t left_over) { store(load(from + i, left_over), to + i, left_over); });
+            }
+        }
+    }
+}
+
+}  // namespace accrue::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "accrue/base/random.h"
+#include "accrue/kernels/kernels.h"
+
+namespace accrue {
+
+// Element (r, c) of a matrix of either dtype.
+[[nodiscard]] inline double value(const AnyConstView& view, int64_t r, int64_t c) {
+    const int64_t place = r * view.stride + c;
+    return view.dtype == DType::fp32 ? static_cast<const float*>(view.data)[place]
+                                     : static_cast<float>(static_cast<const Bf16*>(view.data)[place]);
+}
+
+// Writes element (r, c), rounded to fp32 and then to the dtype of the view.
+inline void store(const AnyView& view, int64_t r, int64_t c, double x) {
+    const int64_t place = r * view.stride + c;
+    if (view.dtype == DType::fp32) {
+        static_cast<float*>(view.data)[place] = static_cast<float>(x);
+    } else {
+        static_cast<Bf16*>(view.data)[place] = Bf16(static_cast<float>(x));
+    }
+}
+
+// Weight [o, i], wherever it lies.
+[[nodiscard]] inline double value(const WeightView& weight, int64_t o, int64_t i) {
+    return weight.layout == WeightLayout::out_in ? value(weight.matrix, o, i) : value(weight.matrix, i, o);
+}
+
+// What dropout multiplies element (r, c) by: 0, or 1 / (1 - probability).
+[[nodiscard]] inline double dropout_factor(const Dropout& dropout, int64_t r, uint64_t c) {
+    if (dropout.probability == 0) {
+        return 1;
+    }
+    const uint64_t hash = mix(mix(dropout.site, dropout.rows.data[r]) + c * 0x9e3779b97f4a7c15ULL);
+    const double probability = dropout.probability;
+    return static_cast<double>(hash >> 32) >= probability * 0x1p32 ? 1 / (1 - probability) : 0;
+}
+
+// The slot that holds back this row of a weight gradient, or -1.
+[[nodiscard]] inline int32_t slot_of(const HeldRows& held, int64_t row) {
+    return held.slot_of_row.empty() ? -1 : held.slot_of_row[static_cast<size_t>(row)];
+}
+
+// Element i of a mean gradient.
+[[nodiscard]] inline double value(const MeanView& gradient, int64_t i) {
+    const double sum = gradient.kind == SumKind::exact
+                           ? static_cast<double>(static_cast<const int64_t*>(gradient.data)[i])
+                           : static_cast<double>(static_cast<const float*>(gradient.data)[i]);
+    return sum * gradient.factor;
+}
+
+// round_to_even(x) as a 64-bit integer. What does not fit becomes 0: the record's `largest` tells that the window
+// must be replayed with a larger unit, so the value is never used.
+[[nodiscard]] inline uint64_t whole_units(double x) {
+    return std::abs(x) < 0x1p63 ? static_cast<uint64_t>(static_cast<int64_t>(std::nearbyint(x))) : 0;
+}
+
+// Adds a grain's total of element (r, c) to the window's sum and to the grain's record.
+inline void add(const SumView& sum, int64_t r, int64_t c, double total) {
+    const auto x = static_cast<float>(total);
+    if (!std::isfinite(x)) {
+        sum.record->finite = false;
+        return;
+    }
+    sum.record->squares += static_cast<double>(x) * x;
+    sum.record->largest = std::fmax(sum.record->largest, std::abs(x));
+    const int64_t place = r * sum.columns + c;
+    if (sum.data == nullptr) {
+        return;
+    }
+    if (sum.kind == SumKind::exact) {
+        static_cast<uint64_t*>(sum.data)[place] += whole_units(x * sum.per_unit);  // unsigned, so that it wraps
+    } else {
+        static_cast<float*>(sum.data)[place] += x;
+    }
+}
+
+}  // namespace accrue

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "accrue/model/block.h"
+#include "accrue/model/config.h"
+#include "accrue/model/head.h"
+#include "accrue/model/model.h"
+
+namespace accrue {
+
+// A decoder-only transformer: GPT-2, Llama, Mistral, Qwen2, Qwen3. All its memory comes from the kernels' arena.
+class Decoder final : public Model {
+public:
+    struct Options {
+        DType dtype = DType::fp32;     // of activations and of the weights that products read
+        int64_t longest_sample = 0;    // in tokens: how many positions to prepare for
+        uint64_t dropout_seed = 0;
+    };
+    Decoder(ModelConfig config, const Options& options, Kernels& kernels);
+
+    [[nodiscard]] const ModelConfig& config() const { return config_; }
+    [[nodiscard]] const ParameterList& parameters() const override { return parameters_.list; }
+    void forward_backward(const TokenBatch& batch, const Weights& weights, GradientSink& sink) override;
+    [[nodiscard]] std::vector<float> losses(const TokenBatch& batch, const Weights& weights) override;
+    [[nodiscard]] std::vector<float> next_scores(std::span<const int32_t> tokens, const Weights& weights) override;
+
+private:
+    struct DeviceBatch;
+    struct Kept;
+
+    [[nodiscard]] BlockContext context_of(const DeviceBatch& batch, const TokenBatch& tokens, BlockContext::Mode mode) const;
+    void embed(const Pass& pass, const DeviceBatch& batch, const BlockContext& context, View<float> output) const;
+    // The normed output of the last block, nothing kept.
+    [[nodiscard]] NormSaved run_forward(const Pass& pass, const DeviceBatch& batch, const BlockContext& context) const;
+    void embedding_backward(const Pass& pass, const TokenBatch& batch, const BlockContext& context,
+                            std::span<const HeldEmbedding> held, std::span<const Lookup> lookups, View<float> d_stream) const;
+
+    ModelConfig config_;
+    Options options_;
+    Kernels& kernels_;
+    DecoderParameters parameters_;
+    Leased<float> rope_table_;
+};
+
+}  // namespace accrue

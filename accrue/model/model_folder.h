@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "accrue/model/config.h"
+#include "accrue/model/parameters.h"
+#include "accrue/tensor/safetensors.h"
+
+namespace accrue {
+
+// Fills the flat weights from folder/model.safetensors or the shards that folder/model.safetensors.index.json names.
+// Errors name file and tensor: missing, of another shape or type, unknown to the model, or not finite.
+void load_model_weights(const std::filesystem::path& folder, const ParameterList& parameters, std::span<float> weights);
+
+// Writes a Hugging Face model folder: config.json and model.safetensors, nothing that varies from run to run. The folder appears
+// whole: it is written aside and renamed.
+void write_model_folder(const std::filesystem::path& folder, const ModelConfig& config, const ParameterList& parameters,
+                        std::span<const float> weights);
+
+// The tensors of a flat buffer by name, to be written.
+[[nodiscard]] std::vector<TensorToStore> named_tensors(const ParameterList& parameters, std::span<const float> flat);
+
+}  // namespace accrue

@@ -1,0 +1,77 @@
+#include "accrue/model/model_folder.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "accrue/base/file.h"
+
+namespace accrue {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ModelFolderTest : public ::testing::Test {
+protected:
+    ModelFolderTest() {
+        std::string pattern = (fs::temp_directory_path() / "accrue-model-XXXXXX").string();
+        folder_ = mkdtemp(pattern.data());
+    }
+    ~ModelFolderTest() override { fs::remove_all(folder_); }
+
+    static fs::path golden(const std::string& name) { return fs::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name; }
+    static std::vector<float> load(const fs::path& folder, const ParameterList& list) {
+        std::vector<float> weights(static_cast<size_t>(list.flat_elements));
+        load_model_weights(folder, list, weights);
+        return weights;
+    }
+
+    fs::path folder_;
+};
+
+TEST_F(ModelFolderTest, WhatIsWrittenIsReadBackAndIsTheSameFileEachTime) {
+    const ModelConfig config = read_model_config(golden("qwen3"), 24);
+    const ParameterList list = decoder_parameters(config).list;
+    const std::vector<float> weights = load(golden("qwen3"), list);
+    write_model_folder(folder_ / "a", config, list, weights);
+    write_model_folder(folder_ / "b", config, list, weights);
+    write_model_folder(folder_ / "b", config, list, weights);  // over an older one
+    EXPECT_EQ(load(folder_ / "a", list), weights);
+    EXPECT_EQ(read_model_config(folder_ / "a", 24), config);
+    EXPECT_EQ(read_text(folder_ / "a" / "model.safetensors"), read_text(folder_ / "b" / "model.safetensors"));
+}
+
+TEST_F(ModelFolderTest, ShardsAreReadAsOneModel) {
+    const ModelConfig config = read_model_config(golden("llama"), 24);
+    const ParameterList list = decoder_parameters(config).list;
+    const std::vector<float> weights = load(golden("llama"), list);
+    nlohmann::json index;
+    std::vector<std::vector<TensorToStore>> shards(2);
+    for (const TensorToStore& tensor : named_tensors(list, weights)) {
+        const size_t shard = tensor.name.size() % 2;
+        shards[shard].push_back(tensor);
+        index["weight_map"][tensor.name] = "model-0000" + std::to_string(shard + 1) + "-of-00002.safetensors";
+    }
+    write_safetensors(folder_ / "model-00001-of-00002.safetensors", shards[0]);
+    write_safetensors(folder_ / "model-00002-of-00002.safetensors", shards[1]);
+    write_text(folder_ / "model.safetensors.index.json", index.dump());
+    EXPECT_EQ(load(folder_, list), weights);
+    fs::remove(folder_ / "model-00002-of-00002.safetensors");
+    EXPECT_THROW(load(folder_, list), std::exception);
+}
+
+TEST_F(ModelFolderTest, Gpt2FilesComeWithoutPrefixAndWithBuffers) {
+    const ModelConfig config = read_model_config(golden("gpt2"), 24);
+    const ParameterList list = decoder_parameters(config).list;
+    const std::vector<float> weights = load(golden("gpt2"), list);
+    std::vector<TensorToStore> tensors = named_tensors(list, weights);
+    for (TensorToStore& tensor : tensors) {
+        tensor.name = tensor.name.substr(std::string("transformer.").size());
+    }
+    tensors.push_back(tensors.front());
+    tensors.back().name = "h.0.attn.bias";  // the causal mask that old files carry
+    write_safetensors(folder_ / "model.safetensors", tensors);
+    EXPECT_EQ(load(folder_, list), weights);
+}
+
+}  // namespace
+}  // namespace accrue

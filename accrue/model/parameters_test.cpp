@@ -1,0 +1,58 @@
+#include "accrue/model/parameters.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace accrue {
+namespace {
+
+TEST(ParametersTest, TensorsOfOneProductLieSideBySide) {
+    for (const std::string& preset : preset_names()) {
+        const DecoderParameters decoder = decoder_parameters(preset_config(preset));
+        for (const BlockParameters& block : decoder.blocks) {
+            for (const LinearParameters* linear : {&block.qkv, &block.attention_output, &block.mlp_input, &block.mlp_output}) {
+                int64_t outputs = 0;
+                int64_t next = decoder.list[linear->parts.front().weight].offset;
+                for (const auto& part : linear->parts) {
+                    EXPECT_EQ(part.first_output, outputs);
+                    EXPECT_EQ(decoder.list[part.weight].offset, next);
+                    outputs += part.outputs;
+                    next += decoder.list[part.weight].elements();
+                }
+                EXPECT_EQ(outputs, linear->out);
+            }
+        }
+    }
+}
+
+TEST(ParametersTest, NoTwoTensorsOverlapAndAllFit) {
+    const ParameterList list = decoder_parameters(preset_config("tiny")).list;
+    int64_t end = 0;
+    for (const Parameter& parameter : list.parameters) {
+        EXPECT_GE(parameter.offset, end) << parameter.name;
+        end = parameter.offset + parameter.elements();
+    }
+    EXPECT_LE(end, list.flat_elements);
+}
+
+TEST(ParametersTest, FreshWeightsAreAFunctionOfTheSeed) {
+    const ParameterList list = decoder_parameters(preset_config("tiny")).list;
+    const auto fresh = [&](uint64_t seed) {
+        std::vector<float> weights(static_cast<size_t>(list.flat_elements));
+        initialize_weights(list, seed, weights);
+        return weights;
+    };
+    const auto first = fresh(1);
+    EXPECT_EQ(fresh(1), first);
+    EXPECT_NE(fresh(2), first);
+    double squares = 0;
+    const Parameter& embedding = list[0];
+    for (int64_t i = 0; i < embedding.elements(); ++i) {
+        squares += std::pow(static_cast<double>(first[static_cast<size_t>(embedding.offset + i)]), 2);
+    }
+    const double deviation = std::sqrt(squares / static_cast<double>(embedding.elements()));
+    EXPECT_NEAR(deviation, 0.02, 0.001);  // 65,792 draws: 0.3% of sampling error
+}
+
+}  // namespace
+}  // namespace accrue

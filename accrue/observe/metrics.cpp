@@ -1,0 +1,80 @@
+#include "accrue/observe/metrics.h"
+
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "accrue/base/error.h"
+#include "accrue/base/file.h"
+
+namespace accrue {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string reason(int error) {
+    return std::generic_category().message(error);
+}
+
+bool is_kept(std::string_view line, int64_t last_step) {
+    const Json json = Json::parse(line, nullptr, false);
+    return json.is_object() && json.contains("step") && json["step"].is_number_integer() &&
+           json["step"].get<int64_t>() <= last_step;
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(std::filesystem::path path)
+    : path_(std::move(path)), descriptor_(open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+    if (descriptor_ < 0) {
+        throw Error(cat("cannot write metrics to ", path_.string(), ": ", reason(errno)));
+    }
+}
+
+MetricsFile::~MetricsFile() {
+    close(descriptor_);
+}
+
+void MetricsFile::append(const nlohmann::ordered_json& line) {
+    const std::string text = line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    const off_t before = lseek(descriptor_, 0, SEEK_END);
+    ssize_t count = -1;
+    do {
+        count = write(descriptor_, text.data(), text.size());
+    } while (count < 0 && errno == EINTR);
+    if (count == static_cast<ssize_t>(text.size())) {
+        return;
+    }
+    const int error = count < 0 ? errno : ENOSPC;
+    // A disk that became full took a part of the line; without it the file is as it was.
+    const bool cut = count <= 0 || before < 0 || ftruncate(descriptor_, before) == 0;
+    throw Error(cat("cannot write metrics to ", path_.string(), ": ", reason(error),
+                    cut ? "" : "; its last line is incomplete"));
+}
+
+void MetricsFile::keep_steps(const std::filesystem::path& path, int64_t last_step) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) {
+        return;
+    }
+    const std::string text = read_text(path);
+    size_t kept = 0;
+    while (kept < text.size()) {
+        const size_t end = text.find('\n', kept);
+        if (end == std::string::npos || !is_kept(std::string_view(text).substr(kept, end - kept), last_step)) {
+            break;
+        }
+        kept = end + 1;
+    }
+    if (kept < text.size()) {
+        cut_file(path, static_cast<int64_t>(kept));
+    }
+}
+
+}  // namespace accrue

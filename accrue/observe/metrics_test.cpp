@@ -1,0 +1,120 @@
+#include "accrue/observe/metrics.h"
+
+#include <cmath>
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "accrue/base/error.h"
+#include "accrue/base/file.h"
+
+namespace accrue {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using Line = nlohmann::ordered_json;
+
+class MetricsTest : public testing::Test {
+protected:
+    MetricsTest() {
+        fs::remove_all(folder_);
+        fs::create_directories(folder_);
+    }
+    ~MetricsTest() override { fs::remove_all(folder_); }
+
+    // The file's text after keep_steps.
+    [[nodiscard]] std::string kept(const std::string& text, int64_t last_step) const {
+        write_text(path_, text);
+        MetricsFile::keep_steps(path_, last_step);
+        return read_text(path_);
+    }
+
+    template <class Action>
+    static std::string error_of(Action action) {
+        try {
+            action();
+        } catch (const Error& error) {
+            return error.what();
+        }
+        return "no error";
+    }
+
+    fs::path folder_ = fs::path(testing::TempDir()) /
+                       (std::string("accrue_metrics_test_") +
+                        testing::UnitTest::GetInstance()->current_test_info()->name() + "_" + std::to_string(getpid()));
+    fs::path path_ = folder_ / "metrics.jsonl";
+};
+
+TEST_F(MetricsTest, EachObjectIsALineInItsOwnOrder) {
+    {
+        MetricsFile file(path_);
+        file.append(Line{{"step", 1}, {"loss", 0.1}, {"a", "b\n"}});
+        EXPECT_EQ(read_text(path_), "{\"step\":1,\"loss\":0.1,\"a\":\"b\\n\"}\n") << "nothing waits in a buffer";
+    }
+    MetricsFile again(path_);
+    again.append(Line{{"step", 2}});
+    EXPECT_EQ(read_text(path_), "{\"step\":1,\"loss\":0.1,\"a\":\"b\\n\"}\n{\"step\":2}\n");
+}
+
+TEST_F(MetricsTest, NumbersComeBackToTheLastBit) {
+    const double loss = 0.1 + 0.2;
+    MetricsFile(path_).append(Line{{"step", 1}, {"loss", loss}, {"bad", std::nan("")}});
+    const Line read = Line::parse(read_text(path_));
+    EXPECT_EQ(read["loss"].get<double>(), loss);
+    EXPECT_TRUE(read["bad"].is_null());
+}
+
+TEST_F(MetricsTest, AFileThatCannotBeOpenedIsNamed) {
+    EXPECT_THAT(error_of([&] { MetricsFile file(folder_); }),
+                AllOf(HasSubstr("cannot write metrics to"), HasSubstr(folder_.string())));
+    EXPECT_THAT(error_of([&] { MetricsFile file(folder_ / "missing" / "x"); }), HasSubstr("No such file"));
+}
+
+// The file may grow by a part of the line only, as on a disk that becomes full.
+TEST_F(MetricsTest, NoRoomLeavesNoHalfLine) {
+    MetricsFile file(path_);
+    file.append(Line{{"step", 1}});
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const auto handler = signal(SIGXFSZ, SIG_IGN);
+    const rlimit limited = {20, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limited), 0);
+    const std::string error = error_of([&] { file.append(Line{{"step", 2}, {"loss", 2.5}}); });
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, handler);
+    EXPECT_THAT(error, AllOf(HasSubstr("metrics.jsonl"), HasSubstr("cannot write metrics")));
+    EXPECT_EQ(read_text(path_), "{\"step\":1}\n");
+    file.append(Line{{"step", 2}});
+    EXPECT_EQ(read_text(path_), "{\"step\":1}\n{\"step\":2}\n");
+}
+
+TEST_F(MetricsTest, LaterStepsAreCut) {
+    const std::string text = "{\"step\":1}\n{\"step\":2,\"loss\":1}\n{\"step\":3}\n";
+    EXPECT_EQ(kept(text, 2), "{\"step\":1}\n{\"step\":2,\"loss\":1}\n");
+    EXPECT_EQ(kept(text, 3), text);
+    EXPECT_EQ(kept(text, 100), text);
+    EXPECT_EQ(kept(text, 0), "");
+    EXPECT_EQ(kept("", 5), "");
+}
+
+TEST_F(MetricsTest, HalfAndDamagedLinesAreCut) {
+    for (const char* bad :
+         {"{\"step\":2", "{\"step\":2}", "{\"step\":\n", "{\"loss\":1}\n", "[2]\n", "{\"step\":\"2\"}\n", "\n", "5"}) {
+        EXPECT_EQ(kept(std::string("{\"step\":1}\n") + bad, 9), "{\"step\":1}\n") << bad;
+    }
+    EXPECT_EQ(kept(std::string("{\"step\":1}\n\0\0\0\n", 15), 9), "{\"step\":1}\n");
+}
+
+TEST_F(MetricsTest, WithoutAFileThereIsNothingToCut) {
+    MetricsFile::keep_steps(path_, 5);
+    EXPECT_FALSE(fs::exists(path_));
+}
+
+}  // namespace
+}  // namespace accrue

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+namespace accrue {
+
+// What a person wants to know while a run goes on.
+struct ProgressFacts {
+    int64_t step = 0;
+    double loss = 0;
+    std::optional<double> validation_loss;
+    double tokens_per_second = 0;
+    double updates_per_hour = 0;
+    int64_t peak_bytes = 0;
+    double seconds_left = 0;
+};
+
+// Shows how far a run is: on a terminal one line with a bar that is drawn again and again, elsewhere one plain line per
+// report.
+class Progress {
+public:
+    Progress(std::FILE* out, bool is_terminal, int64_t total_steps);
+
+    void report(const ProgressFacts& facts);
+    // Prints a whole line, above the bar where there is one.
+    void note(const std::string& line);
+    // Ends the line of the bar; reports may follow and draw a new one.
+    void finish();
+
+private:
+    void draw();
+
+    std::FILE* out_;
+    bool is_terminal_;
+    int64_t total_steps_;
+    std::optional<ProgressFacts> shown_;
+};
+
+}  // namespace accrue

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "accrue/optim/optimizer.h"
+
+namespace accrue {
+
+// AdamW: moments in fp32, bias-corrected by the products of the betas actually used, decoupled weight decay.
+class AdamW final : public Optimizer {
+public:
+    struct Options {
+        double beta1 = 0.9;
+        double epsilon = 1e-8;
+        double weight_decay = 0;
+    };
+    AdamW(const Options& options, std::vector<OptimizedTensor> tensors, int64_t flat_elements, Kernels& kernels);
+
+    void update(const MeanGradient& gradient, const UpdateSettings& settings, const WeightBuffers& weights) override;
+    [[nodiscard]] std::vector<Moment> moments() override;
+
+private:
+    Options options_;
+    std::vector<OptimizedTensor> tensors_;
+    Kernels& kernels_;
+    Leased<float> first_;
+    Leased<float> second_;
+};
+
+}  // namespace accrue

@@ -1,0 +1,84 @@
+#include <cmath>
+#include <gtest/gtest.h>
+#include <vector>
+
+#include "accrue/optim/adamw.h"
+#include "accrue/optim/sgd.h"
+
+namespace accrue {
+namespace {
+
+// One tensor of three weights and gradients given step by step, on the reference device.
+class OptimizerTest : public ::testing::Test {
+protected:
+    void feed(Optimizer& optimizer, const std::vector<float>& gradient, const UpdateSettings& settings) {
+        sum_.open(1, {});
+        kernels_->add_bias_grad(View<const float>(gradient.data(), 1, 3), sum_.sum_of(0, 0));
+        sum_.finish_grain(0, 0, 1);
+        optimizer.update(sum_.mean(), settings, {.master = View<float>(weights_.data(), 1, 3), .copy = View<Bf16>(copy_.data(), 1, 3)});
+    }
+
+    Arena arena_{int64_t{4} << 20};
+    std::unique_ptr<Kernels> kernels_ = make_reference_kernels(arena_);
+    GradientSum sum_{{{.offset = 0, .rows = 1, .columns = 3}}, 3, SumKind::fp32, *kernels_};
+    std::vector<float> weights_ = {1.0F, -2.0F, 0.5F};
+    std::vector<Bf16> copy_ = std::vector<Bf16>(3);
+};
+
+const std::vector<std::vector<float>> kGradients = {{0.1F, -0.2F, 0.0F}, {0.3F, 0.1F, -0.1F}, {-0.2F, 0.4F, 0.2F}};
+
+TEST_F(OptimizerTest, AdamWFollowsTheFormulaWithVaryingBeta2) {
+    AdamW optimizer({.beta1 = 0.9, .epsilon = 1e-8, .weight_decay = 0.1}, {{.offset = 0, .elements = 3, .decays = true}}, 3, *kernels_);
+    std::vector<double> w(weights_.begin(), weights_.end());
+    std::vector<double> m(3, 0.0);
+    std::vector<double> v(3, 0.0);
+    double power1 = 1;
+    double power2 = 1;
+    for (size_t step = 0; step < kGradients.size(); ++step) {
+        const double beta2 = 0.95 - 0.05 * static_cast<double>(step);
+        feed(optimizer, kGradients[step], {.rate = 0.01, .beta2 = beta2});
+        power1 *= 0.9;
+        power2 *= beta2;
+        for (size_t i = 0; i < 3; ++i) {
+            const auto g = static_cast<double>(kGradients[step][i]);
+            m[i] += 0.1 * (g - m[i]);
+            v[i] += (1 - beta2) * (g * g - v[i]);
+            w[i] -= 0.01 * (m[i] / (1 - power1) / (std::sqrt(v[i] / (1 - power2)) + 1e-8) + 0.1 * w[i]);
+        }
+    }
+    for (size_t i = 0; i < 3; ++i) {
+        EXPECT_NEAR(static_cast<double>(weights_[i]), w[i], 1e-6);
+        EXPECT_EQ(copy_[i].bits, Bf16(weights_[i]).bits);
+    }
+    EXPECT_EQ(optimizer.counters().updates, 3);
+}
+
+TEST_F(OptimizerTest, SgdWithMomentumAndNesterovFollowTheFormula) {
+    for (const auto kind : {SgdSettings::Kind::plain, SgdSettings::Kind::nesterov}) {
+        weights_ = {1.0F, -2.0F, 0.5F};
+        Sgd optimizer({.momentum = 0.9, .kind = kind, .weight_decay = 0.1}, {{.offset = 0, .elements = 3, .decays = true}}, 3, *kernels_);
+        std::vector<double> w(weights_.begin(), weights_.end());
+        std::vector<double> b(3, 0.0);
+        for (const auto& gradient : kGradients) {
+            feed(optimizer, gradient, {.rate = 0.01});
+            for (size_t i = 0; i < 3; ++i) {
+                const double g = static_cast<double>(gradient[i]) + 0.1 * w[i];
+                b[i] = 0.9 * b[i] + g;
+                w[i] -= 0.01 * (kind == SgdSettings::Kind::nesterov ? g + 0.9 * b[i] : b[i]);
+            }
+        }
+        for (size_t i = 0; i < 3; ++i) {
+            EXPECT_NEAR(static_cast<double>(weights_[i]), w[i], 1e-6);
+        }
+    }
+}
+
+TEST_F(OptimizerTest, VectorsDoNotDecay) {
+    Sgd optimizer({.momentum = 0, .weight_decay = 0.5}, {{.offset = 0, .elements = 3, .decays = false}}, 3, *kernels_);
+    feed(optimizer, {0, 0, 0}, {.rate = 0.1});
+    EXPECT_EQ(weights_, (std::vector<float>{1.0F, -2.0F, 0.5F}));
+    EXPECT_TRUE(optimizer.moments().empty()) << "no momentum, no memory for it";
+}
+
+}  // namespace
+}  // namespace accrue

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "accrue/tensor/view.h"
+
+namespace accrue {
+
+// The one piece of memory a run computes in. Blocks are taken and given back in any order; places are chosen by first fit,
+// so the same sequence of takes gives the same offsets and the same high-water mark, on a real arena and on a dry one.
+// Not for several threads at once.
+class Arena {
+public:
+    // Real memory of that many bytes, on huge pages where the system has them.
+    explicit Arena(int64_t bytes);
+    // An arena without memory, for counting: its blocks have addresses that must not be read or written.
+    [[nodiscard]] static Arena dry() { return Arena(); }
+    ~Arena();
+    Arena(const Arena&) = delete;
+    Arena& operator=(const Arena&) = delete;
+
+    // A piece of the arena that goes back when it is destroyed. Must not outlive the arena.
+    class Block {
+    public:
+        Block() = default;
+        Block(Block&& other) noexcept { *this = std::move(other); }
+        Block& operator=(Block&& other) noexcept;
+        ~Block() { release(); }
+        void release();
+        [[nodiscard]] std::byte* data() const;
+        [[nodiscard]] int64_t bytes() const { return bytes_; }
+
+    private:
+        friend class Arena;
+        Arena* arena_ = nullptr;
+        int64_t offset_ = 0;
+        int64_t bytes_ = 0;
+    };
+
+    // A block of at least one byte, aligned to 64; its contents are undefined. An error if the arena has no such gap.
+    [[nodiscard]] Block take(int64_t bytes);
+
+    [[nodiscard]] bool is_dry() const { return capacity_ < 0; }
+    [[nodiscard]] int64_t bytes_in_use() const { return in_use_; }
+    // The largest extent the blocks ever had: what a real arena needs to hold the same sequence.
+    [[nodiscard]] int64_t high_water_bytes() const { return high_water_; }
+
+    // Writes one byte in each page, so that a machine without the memory says so now and not in mid-run.
+    void touch();
+
+private:
+    Arena();
+    void give_back(int64_t offset);
+
+    void* mapping_ = nullptr;
+    std::byte* base_ = nullptr;
+    int64_t capacity_ = -1;
+    int64_t in_use_ = 0;
+    int64_t high_water_ = 0;
+    std::map<int64_t, int64_t> taken_;  // offset -> rounded bytes
+};
+
+// A matrix together with the block it lives in.
+template <class T>
+struct Leased {
+    Arena::Block block;
+    View<T> view;
+};
+
+struct LeasedAny {
+    Arena::Block block;
+    AnyView view;
+};
+
+template <class T>
+[[nodiscard]] Leased<T> take_matrix(Arena& arena, int64_t rows, int64_t columns) {
+    Leased<T> result{arena.take(rows * columns * static_cast<int64_t>(sizeof(T))), {}};
+    result.view = View<T>(reinterpret_cast<T*>(result.block.data()), rows, columns);
+    return result;
+}
+
+[[nodiscard]] inline LeasedAny take_any_matrix(Arena& arena, DType dtype, int64_t rows, int64_t columns) {
+    LeasedAny result{arena.take(rows * columns * bytes_of(dtype)), {}};
+    result.view = AnyView(result.block.data(), dtype, rows, columns);
+    return result;
+}
+
+}  // namespace accrue

@@ -1,0 +1,115 @@
+#include "accrue/tensor/arena.h"
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace accrue {
+namespace {
+
+TEST(ArenaTest, BlocksAreAlignedAndApart) {
+    Arena arena(1 << 20);
+    const Arena::Block first = arena.take(1);
+    const Arena::Block second = arena.take(100);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(first.data()) % 64, 0U);
+    EXPECT_EQ(second.data() - first.data(), 64);
+    EXPECT_EQ(second.bytes(), 100);
+    EXPECT_EQ(arena.bytes_in_use(), 64 + 128);
+}
+
+TEST(ArenaTest, AGivenBackPlaceIsTakenAgainByTheFirstThatFits) {
+    Arena arena(1 << 20);
+    Arena::Block first = arena.take(128);
+    const Arena::Block second = arena.take(64);
+    std::byte* const place = first.data();
+    first.release();
+    const Arena::Block large = arena.take(256);
+    const Arena::Block small = arena.take(64);
+    EXPECT_EQ(small.data(), place);
+    EXPECT_EQ(large.data(), place + 192);
+    EXPECT_EQ(arena.high_water_bytes(), 192 + 256);
+}
+
+// The planner's promise: what a dry arena counts is what a real one needs.
+TEST(ArenaTest, ADryArenaHasTheHighWaterOfARealOne) {
+    const auto play = [](Arena& arena) {
+        std::vector<std::optional<Arena::Block>> blocks;
+        for (int64_t i = 0; i < 200; ++i) {
+            blocks.emplace_back(arena.take((i * 7919) % 5000));
+            if (i % 3 == 2) {
+                blocks[static_cast<size_t>(i * 31 % (i + 1))].reset();
+            }
+        }
+        return arena.high_water_bytes();
+    };
+    Arena dry = Arena::dry();
+    const int64_t needed = play(dry);
+    EXPECT_TRUE(dry.is_dry());
+    EXPECT_EQ(dry.bytes_in_use(), 0);
+    Arena real(needed);
+    EXPECT_FALSE(real.is_dry());
+    EXPECT_EQ(play(real), needed);
+}
+
+TEST(ArenaTest, MoreThanThePlanIsAnError) {
+    Arena arena(2 << 20);
+    const Arena::Block most = arena.take((2 << 20) - 64);
+    try {
+        const Arena::Block more = arena.take(65);
+        FAIL() << "no error";
+    } catch (const Error& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("128 more were asked for"));
+        EXPECT_THAT(error.what(), testing::HasSubstr("fault of the planner"));
+    }
+    EXPECT_EQ(arena.take(64).data(), most.data() + (2 << 20) - 64);
+}
+
+TEST(ArenaTest, MoreThanTheMachineCanReserveIsAnError) {
+    try {
+        const Arena arena(int64_t{1} << 55);
+        FAIL() << "no error";
+    } catch (const Error& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("cannot reserve"));
+        EXPECT_THAT(error.what(), testing::HasSubstr("smaller model"));
+    }
+}
+
+TEST(ArenaTest, AMovedBlockIsGivenBackOnce) {
+    Arena arena(1 << 20);
+    Arena::Block block = arena.take(10);
+    {
+        Arena::Block moved(std::move(block));
+        EXPECT_EQ(arena.bytes_in_use(), 64);
+        block = arena.take(200);
+        moved = std::move(block);
+        EXPECT_EQ(arena.bytes_in_use(), 256);
+        EXPECT_EQ(moved.bytes(), 200);
+    }
+    EXPECT_EQ(arena.bytes_in_use(), 0);
+}
+
+TEST(ArenaTest, TouchedMemoryIsWritable) {
+    Arena arena(4 << 20);
+    arena.touch();
+    const Arena::Block block = arena.take(4 << 20);
+    std::memset(block.data(), 1, 4 << 20);
+    EXPECT_EQ(block.data()[(4 << 20) - 1], std::byte{1});
+}
+
+TEST(ArenaTest, AMatrixHasTheBytesOfItsType) {
+    Arena arena(1 << 20);
+    const Leased<Bf16> small = take_matrix<Bf16>(arena, 3, 5);
+    EXPECT_EQ(small.block.bytes(), 30);
+    EXPECT_EQ(small.view.stride, 5);
+    const LeasedAny any = take_any_matrix(arena, DType::fp32, 3, 5);
+    EXPECT_EQ(any.block.bytes(), 60);
+    EXPECT_EQ(any.view.as<float>().data, reinterpret_cast<float*>(any.block.data()));
+}
+
+}  // namespace
+}  // namespace accrue

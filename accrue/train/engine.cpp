@@ -1,0 +1,125 @@
+#include "accrue/train/engine.h"
+
+#include <algorithm>
+#include <map>
+
+#include "accrue/base/hash.h"
+#include "accrue/base/random.h"
+#include "accrue/optim/adamw.h"
+#include "accrue/optim/sgd.h"
+
+namespace accrue {
+namespace {
+
+// Rows that keep the products of a CPU busy; more only take memory.
+constexpr int64_t kMicroBatchRows = 1024;
+
+DType dtype_of_settings(const Settings& settings) {
+    return settings.compute.dtype == "bf16" ? DType::bf16 : DType::fp32;
+}
+
+std::vector<SumTensor> sum_tensors(const ParameterList& list) {
+    std::vector<SumTensor> tensors;
+    for (const Parameter& parameter : list.parameters) {
+        tensors.push_back({.offset = parameter.offset, .rows = parameter.rows(), .columns = parameter.columns()});
+    }
+    return tensors;
+}
+
+std::vector<OptimizedTensor> optimized_tensors(const ParameterList& list) {
+    std::vector<OptimizedTensor> tensors;
+    for (const Parameter& parameter : list.parameters) {
+        tensors.push_back({.offset = parameter.offset, .elements = parameter.elements(), .decays = parameter.is_matrix()});
+    }
+    return tensors;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const Settings::Optimizer& settings, const ParameterList& list, Kernels& kernels) {
+    if (settings.name == "sgd") {
+        return std::make_unique<Sgd>(
+            Sgd::Options{.momentum = settings.momentum,
+                         .kind = settings.nesterov ? SgdSettings::Kind::nesterov : SgdSettings::Kind::plain,
+                         .weight_decay = settings.weight_decay},
+            optimized_tensors(list), list.flat_elements, kernels);
+    }
+    return std::make_unique<AdamW>(
+        AdamW::Options{.beta1 = settings.beta1, .epsilon = settings.epsilon, .weight_decay = settings.weight_decay},
+        optimized_tensors(list), list.flat_elements, kernels);
+}
+
+Schedule schedule_of(const Settings::Schedule& settings) {
+    static const std::map<std::string, Schedule::Kind> kKinds = {{"constant", Schedule::Kind::constant},
+                                                                 {"linear", Schedule::Kind::linear},
+                                                                 {"cosine", Schedule::Kind::cosine},
+                                                                 {"wsd", Schedule::Kind::wsd}};
+    return {.kind = kKinds.at(settings.kind),
+            .steps = settings.steps,
+            .warmup_steps = settings.warmup_steps,
+            .final_fraction = settings.final_fraction,
+            .decay_fraction = settings.decay_fraction};
+}
+
+Engine::Rules rules_of(const Settings& settings, int64_t longest_sample) {
+    static const std::map<std::string, RateRule> kRules = {
+        {"none", RateRule::none}, {"sqrt", RateRule::sqrt}, {"linear", RateRule::linear}};
+    const auto& window = settings.window;
+    // A window given in tokens counts as that many samples of full length.
+    const double samples = window.tokens > 0 ? static_cast<double>(window.tokens) / static_cast<double>(longest_sample)
+                                             : static_cast<double>(window.samples);
+    return {.window = {.samples = window.samples, .tokens = window.tokens, .grain_samples = window.grain_samples},
+            .micro_batch_grains = window.micro_batch_grains > 0 ? window.micro_batch_grains
+                                                                : default_micro_batch_grains(settings, longest_sample),
+            .schedule = schedule_of(settings.schedule),
+            .rate = scaled_rate(settings.optimizer.rate, kRules.at(settings.optimizer.rate_rule), samples,
+                                settings.optimizer.rate_samples),
+            .beta2 = settings.optimizer.beta2,
+            .beta2_half_life_tokens = static_cast<double>(settings.optimizer.beta2_half_life_tokens),
+            .clip_norm = settings.optimizer.clip_norm};
+}
+
+}  // namespace
+
+int64_t default_micro_batch_grains(const Settings& settings, int64_t longest_sample) {
+    const int64_t grain_rows = std::max<int64_t>(1, settings.window.grain_samples * longest_sample);
+    return std::max<int64_t>(1, kMicroBatchRows / grain_rows);
+}
+
+Engine::Engine(const Settings& settings, const ModelConfig& config, int64_t longest_sample, Kernels& kernels_to_use)
+    : kernels(kernels_to_use),
+      model(config,
+            {.dtype = dtype_of_settings(settings),
+             .longest_sample = longest_sample,
+             .dropout_seed = mix(static_cast<uint64_t>(settings.run.seed), 0x64726f70)},
+            kernels),
+      sum(sum_tensors(model.parameters()), model.parameters().flat_elements,
+          settings.compute.sums == "fp32" ? SumKind::fp32 : SumKind::exact, kernels),
+      optimizer(make_optimizer(settings.optimizer, model.parameters(), kernels)),
+      rules(rules_of(settings, longest_sample)),
+      master_(take_matrix<float>(kernels.arena(), 1, model.parameters().flat_elements)) {
+    weights.master = master_.view;
+    if (dtype_of_settings(settings) == DType::bf16) {
+        copy_ = take_any_matrix(kernels.arena(), DType::bf16, 1, model.parameters().flat_elements);
+        weights.copy = copy_.view;
+    }
+    kernels.fill_zero({master_.block.data(), static_cast<size_t>(master_.block.bytes())});
+}
+
+Weights Engine::weights_to_read() const {
+    return {.master = weights.master, .compute = weights.copy.empty() ? AnyConstView(weights.master) : weights.copy};
+}
+
+void Engine::refresh_copy() {
+    if (!weights.copy.empty()) {
+        kernels.cast(weights.master, {}, weights.copy);
+    }
+}
+
+std::string Engine::weights_hash() const {
+    Hasher hasher;
+    for (const Parameter& parameter : model.parameters().parameters) {
+        hasher.add(std::as_bytes(std::span(weights.master.data + parameter.offset, static_cast<size_t>(parameter.elements()))));
+    }
+    return hasher.digest();
+}
+
+}  // namespace accrue

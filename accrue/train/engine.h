@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "accrue/accumulate/gradient_sum.h"
+#include "accrue/accumulate/window.h"
+#include "accrue/model/decoder.h"
+#include "accrue/optim/optimizer.h"
+#include "accrue/optim/schedule.h"
+#include "accrue/train/loader.h"
+#include "accrue/train/settings.h"
+
+namespace accrue {
+
+// What a run computes with: device, model, weights, sums, optimizer. All memory comes from the kernels' arena, in a fixed order, so
+// that the same engine on a dry arena counts what a real one will take.
+struct Engine {
+    Engine(const Settings& settings, const ModelConfig& config, int64_t longest_sample, Kernels& kernels);
+
+    Kernels& kernels;
+    Decoder model;
+    WeightBuffers weights;
+    GradientSum sum;
+    std::unique_ptr<Optimizer> optimizer;
+
+    // Settings in the form a step uses them.
+    struct Rules {
+        WindowSize window;
+        int64_t micro_batch_grains = 1;
+        Schedule schedule;
+        double rate = 0;  // the peak, after scaling to the window
+        double beta2 = 0;
+        double beta2_half_life_tokens = 0;
+        double clip_norm = 0;
+    } rules;
+
+    // What a run is between two steps, besides weights and moments.
+    struct State {
+        int64_t step = 0;  // windows taken, skipped ones too
+        DataPosition position;
+        Units units;  // from the last applied step; empty before the first
+        int64_t skipped_in_a_row = 0;
+        int64_t tokens = 0;   // counted so far
+        int64_t replays = 0;  // of the window that is open
+        bool window_open = false;  // sums hold some grains of the next window
+    } state;
+
+    // As the model reads them.
+    [[nodiscard]] Weights weights_to_read() const;
+    // After the master changed by other means than the optimizer: renews the copy.
+    void refresh_copy();
+    // A checksum of all weights, gaps left out.
+    [[nodiscard]] std::string weights_hash() const;
+
+private:
+    Leased<float> master_;
+    LeasedAny copy_;
+};
+
+// grains per micro-batch when the settings leave it open: enough for about 1,024 rows.
+[[nodiscard]] int64_t default_micro_batch_grains(const Settings& settings, int64_t longest_sample);
+
+}  // namespace accrue

@@ -1,0 +1,21 @@
+#include "accrue/train/evaluate.h"
+
+namespace accrue {
+
+Evaluation evaluate(Model& model, const Weights& weights, const Dataset& data, int64_t samples_at_once) {
+    const Loader loader(data, SampleOrder(SampleOrder::Kind::sequential, 0, data.size()));
+    const Window all{.first = {}, .samples = data.size(), .grain_samples = samples_at_once};
+    double sum = 0;
+    int64_t tokens = 0;
+    for (int64_t grain = 0; grain < all.grains(); ++grain) {
+        const TokenBatch batch = loader.load(all, std::span(&grain, 1));
+        const std::vector<float> losses = model.losses(batch, weights);
+        for (size_t row = 0; row < losses.size(); ++row) {
+            sum += static_cast<double>(losses[row]);
+            tokens += batch.targets[row] >= 0 ? 1 : 0;
+        }
+    }
+    return {.loss = tokens > 0 ? sum / static_cast<double>(tokens) : 0, .tokens = tokens};
+}
+
+}  // namespace accrue

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "accrue/data/dataset.h"
+#include "accrue/model/model.h"
+#include "accrue/train/loader.h"
+
+namespace accrue {
+
+struct Evaluation {
+    double loss = 0;  // mean over counted tokens
+    int64_t tokens = 0;
+};
+
+// The mean loss over all samples of a dataset, in their order, with so many of them in the layers at a time. The value does not
+// depend on that number.
+[[nodiscard]] Evaluation evaluate(Model& model, const Weights& weights, const Dataset& data, int64_t samples_at_once);
+
+}  // namespace accrue

@@ -1,0 +1,63 @@
+#include "accrue/train/loader.h"
+
+#include "accrue/base/random.h"
+
+namespace accrue {
+namespace {
+
+void append(TokenBatch& batch, const Sample& sample, uint64_t epoch, uint64_t number) {
+    const auto length = static_cast<int64_t>(sample.tokens.size());
+    if (length == 0) {
+        return;
+    }
+    batch.segments.push_back({.first = batch.rows(), .length = length});
+    batch.tokens.insert(batch.tokens.end(), sample.tokens.begin(), sample.tokens.end());
+    batch.targets.insert(batch.targets.end(), sample.targets.begin(), sample.targets.end());
+    for (int64_t position = 0; position < length; ++position) {
+        batch.positions.push_back(static_cast<int32_t>(position));
+        batch.row_keys.push_back(mix(epoch, number, static_cast<uint64_t>(position)));
+    }
+}
+
+// Calls fill(place) for each place of each grain, and notes which rows each grain got.
+template <class Fill>
+void fill_grains(TokenBatch& batch, const Window& window, std::span<const int64_t> grains, const Fill& fill) {
+    for (const int64_t grain : grains) {
+        const Window::Places places = window.places_of(grain);
+        const int64_t first_row = batch.rows();
+        for (int64_t place = places.first; place < places.first + places.count; ++place) {
+            fill(place);
+        }
+        batch.grains.push_back({.number = grain, .range = {.first = first_row, .rows = batch.rows() - first_row}});
+    }
+}
+
+}  // namespace
+
+TokenBatch Loader::load(const Window& window, std::span<const int64_t> grains) const {
+    TokenBatch batch;
+    fill_grains(batch, window, grains, [&](int64_t place) {
+        const int64_t sample = order_.sample_at(window.first.epoch, place);
+        append(batch, data_.sample(sample), static_cast<uint64_t>(window.first.epoch), static_cast<uint64_t>(sample));
+    });
+    return batch;
+}
+
+std::vector<int64_t> Loader::samples_of(const Window& window, int64_t grain) const {
+    const Window::Places places = window.places_of(grain);
+    std::vector<int64_t> samples;
+    for (int64_t place = places.first; place < places.first + places.count; ++place) {
+        samples.push_back(order_.sample_at(window.first.epoch, place));
+    }
+    return samples;
+}
+
+TokenBatch LongestSamples::load(const Window& window, std::span<const int64_t> grains) const {
+    const auto length = static_cast<size_t>(sample_tokens_);
+    const Sample sample{.tokens = std::vector<int32_t>(length, 0), .targets = std::vector<int32_t>(length, 0)};
+    TokenBatch batch;
+    fill_grains(batch, window, grains, [&](int64_t place) { append(batch, sample, 0, static_cast<uint64_t>(place)); });
+    return batch;
+}
+
+}  // namespace accrue

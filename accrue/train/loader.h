@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "accrue/accumulate/window.h"
+#include "accrue/data/dataset.h"
+#include "accrue/model/model.h"
+
+namespace accrue {
+
+// Where a step's grains come from.
+class BatchSource {
+public:
+    virtual ~BatchSource() = default;
+    // The rows of some grains of a window, one behind another.
+    [[nodiscard]] virtual TokenBatch load(const Window& window, std::span<const int64_t> grains) const = 0;
+};
+
+// Grains of a dataset in an order. A grain's rows depend on its samples alone.
+class Loader final : public BatchSource {
+public:
+    Loader(const Dataset& data, SampleOrder order) : data_(data), order_(order) {}
+    [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override;
+    [[nodiscard]] int64_t weight_at(int64_t epoch, int64_t place) const { return data_.weight(order_.sample_at(epoch, place)); }
+    [[nodiscard]] int64_t epoch_samples() const { return order_.size(); }
+    // Which samples of the dataset a grain holds.
+    [[nodiscard]] std::vector<int64_t> samples_of(const Window& window, int64_t grain) const;
+
+private:
+    const Dataset& data_;
+    SampleOrder order_;
+};
+
+// Made-up grains in which every sample has the same length: the largest shape a run can meet, for planning.
+class LongestSamples final : public BatchSource {
+public:
+    explicit LongestSamples(int64_t sample_tokens) : sample_tokens_(sample_tokens) {}
+    [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override;
+
+private:
+    int64_t sample_tokens_;
+};
+
+}  // namespace accrue

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "accrue/train/step.h"
+
+namespace accrue {
+
+// What a line of metrics.jsonl says besides the step itself.
+struct StepSurroundings {
+    std::optional<double> validation_loss;
+    std::optional<std::string> weights_hash;
+    std::optional<double> epoch_seconds;
+    int64_t peak_bytes = 0;     // resident, of the process so far
+    int64_t planned_bytes = 0;  // of the arena
+};
+
+// One line of metrics.jsonl. Undefined values are null; values that belong to some steps only are absent in the others.
+[[nodiscard]] nlohmann::ordered_json metrics_line(const StepReport& report, const StepSurroundings& around);
+
+// The largest resident memory of this process so far (VmHWM).
+[[nodiscard]] int64_t peak_resident_bytes();
+
+}  // namespace accrue

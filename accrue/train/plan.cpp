@@ -1,0 +1,34 @@
+#include "accrue/train/plan.h"
+
+#include "accrue/kernels/dry/dry_kernels.h"
+#include "accrue/train/engine.h"
+#include "accrue/train/loader.h"
+#include "accrue/train/step.h"
+
+namespace accrue {
+
+ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads) {
+    Arena arena = Arena::dry();
+    const auto kernels = make_dry_kernels(arena, threads);
+    Engine engine(settings, model, longest_sample, *kernels);
+    ArenaPlan plan{.resident_bytes = arena.high_water_bytes()};
+
+    // One micro-batch says all about memory: the next one takes the same places.
+    const LongestSamples samples(longest_sample);
+    const int64_t grains = engine.rules.micro_batch_grains;
+    const Window window{.samples = grains * settings.window.grain_samples, .grain_samples = settings.window.grain_samples};
+    const StopFlag never{false};
+    (void)run_step(engine, samples, window, never);
+    plan.flops = kernels->floating_point_operations();
+
+    std::vector<int64_t> all(static_cast<size_t>(grains));
+    for (int64_t grain = 0; grain < grains; ++grain) {
+        all[static_cast<size_t>(grain)] = grain;
+    }
+    (void)engine.model.losses(samples.load(window, all), engine.weights_to_read());
+    (void)engine.model.next_scores(std::vector<int32_t>(static_cast<size_t>(longest_sample), 0), engine.weights_to_read());
+    plan.peak_bytes = arena.high_water_bytes();
+    return plan;
+}
+
+}  // namespace accrue

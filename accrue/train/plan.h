@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+#include "accrue/model/config.h"
+#include "accrue/train/settings.h"
+
+namespace accrue {
+
+// What a run will take from its arena, found by running the real step on a device that computes nothing.
+struct ArenaPlan {
+    int64_t resident_bytes = 0;  // weights, copy, sums, moments, tables
+    int64_t peak_bytes = 0;      // with one micro-batch of the longest samples, an update and an evaluation
+    int64_t flops = 0;           // of that micro-batch, its probe and the update
+};
+
+[[nodiscard]] ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads);
+
+}  // namespace accrue

@@ -1,0 +1,79 @@
+#include "accrue/train/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "accrue/train/engine.h"
+#include "accrue/train/step.h"
+
+namespace accrue {
+namespace {
+
+
+// The real step on the real device in an arena of exactly the planned size: it must reach the planned peak, to the byte.
+void expect_exact(const Settings& settings, const ModelConfig& model, int64_t longest, int threads) {
+    const ArenaPlan plan = plan_arena(settings, model, longest, threads);
+    Pool pool(threads);
+    Arena arena(plan.peak_bytes);
+    const auto kernels = make_cpu_kernels(pool, arena);
+    Engine engine(settings, model, longest, *kernels);
+    EXPECT_EQ(arena.high_water_bytes(), plan.resident_bytes);
+    initialize_weights(engine.model.parameters(), 1, {engine.weights.master.data, static_cast<size_t>(engine.weights.master.columns)});
+    engine.refresh_copy();
+    const LongestSamples samples(longest);
+    const Window window{.samples = settings.window.samples, .grain_samples = settings.window.grain_samples};
+    const StopFlag never{false};
+    const auto report = run_step(engine, samples, window, never);
+    ASSERT_TRUE(report && report->loss);
+    std::vector<int64_t> grains;
+    for (int64_t grain = 0; grain < engine.rules.micro_batch_grains; ++grain) {
+        grains.push_back(grain);
+    }
+    (void)engine.model.losses(samples.load(window, grains), engine.weights_to_read());
+    (void)engine.model.next_scores(std::vector<int32_t>(static_cast<size_t>(longest), 0), engine.weights_to_read());
+    EXPECT_EQ(arena.high_water_bytes(), plan.peak_bytes);
+    EXPECT_EQ(arena.bytes_in_use(), plan.resident_bytes) << "a step must give back all it took";
+    EXPECT_GT(plan.flops, 0);
+}
+
+TEST(PlanTest, TheDryRunCountsThePeakToTheByte) {
+    const ModelConfig tied_gpt2 = parse_model_config(
+        R"({"model_type": "gpt2", "vocab_size": 301, "n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 64,
+            "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1})", "test", 40);
+    const ModelConfig normed_qwen3 = parse_model_config(
+        R"({"model_type": "qwen3", "vocab_size": 77, "hidden_size": 40, "intermediate_size": 100, "num_hidden_layers": 2,
+            "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 24, "max_position_embeddings": 64})", "test", 40);
+    for (const ModelConfig& model : {tied_gpt2, normed_qwen3}) {
+        for (const char* dtype : {"fp32", "bf16"}) {
+            for (const char* sums : {"exact", "fp32"}) {
+                for (const int64_t micro_batch_grains : {1, 3}) {
+                    for (const int threads : {1, 2}) {
+                        SCOPED_TRACE(cat(model.family, ", ", dtype, ", ", sums, ", ", micro_batch_grains, ", ", threads));
+                        Settings settings;
+                        settings.window = {.samples = 12, .grain_samples = 2, .micro_batch_grains = micro_batch_grains};
+                        settings.compute.dtype = dtype;
+                        settings.compute.sums = sums;
+                        expect_exact(settings, model, 40, threads);
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(PlanTest, TheDefaultJobIsPlannedExactlyToo) {
+    Settings settings;
+    settings.window = {.samples = 4, .grain_samples = 4, .micro_batch_grains = 1};
+    expect_exact(settings, preset_config("tiny"), 256, 2);
+}
+
+TEST(PlanTest, AModelTooLargeForThisMachineCanStillBePlanned) {
+    Settings settings;
+    settings.window = {.samples = 1, .grain_samples = 1, .micro_batch_grains = 1};
+    const ArenaPlan plan = plan_arena(settings, preset_config("llama-1.5b"), 1024, 2);
+    const int64_t parameters = 1'452'394'496;
+    EXPECT_GT(plan.resident_bytes, parameters * (4 + 2 + 8 + 8));  // master, copy, sums, two moments
+    EXPECT_GT(plan.peak_bytes, plan.resident_bytes);
+}
+
+}  // namespace
+}  // namespace accrue

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "accrue/base/pool.h"
+#include "accrue/model/decoder.h"
+#include "accrue/train/settings.h"
+
+namespace accrue {
+
+// A trained model opened for reading: to sample from it or to measure its loss.
+class TrainedModel {
+public:
+    // A run folder (its model/, or the newest whole checkpoint of an unfinished run) or a Hugging Face model folder.
+    // `longest` = tokens a sequence may have; 0 = as many as the run's sequences, or the model's positions up to 1,024.
+    TrainedModel(const std::filesystem::path& folder, int64_t longest, int64_t threads);
+    ~TrainedModel();
+
+    [[nodiscard]] const ModelConfig& config() const;
+    [[nodiscard]] Decoder& decoder();
+    [[nodiscard]] Weights weights() const;
+    [[nodiscard]] int64_t longest() const;
+    // The settings of the run it came from; nothing for a plain model folder.
+    [[nodiscard]] const std::optional<Settings>& settings() const;
+
+private:
+    struct Parts;
+    std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace accrue

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace accrue {
+
+// Every setting of a run, resolved. The names are the keys of run.toml; defaults are those of `accrue train` without a file.
+struct Settings {
+    struct Model {
+        std::string preset = "tiny";
+        std::string from;
+        bool operator==(const Model&) const = default;
+    } model;
+    struct Data {
+        std::vector<std::string> train;
+        std::vector<std::string> validation;
+        std::string order = "shuffled";
+        int64_t sequence_length = 256;
+        bool operator==(const Data&) const = default;
+    } data;
+    struct Window {
+        int64_t samples = 32;
+        int64_t tokens = 0;
+        int64_t grain_samples = 0;
+        int64_t micro_batch_grains = 0;
+        bool operator==(const Window&) const = default;
+    } window;
+    struct Optimizer {
+        std::string name = "adamw";
+        double rate = 3e-4;
+        int64_t rate_samples = 0;
+        std::string rate_rule = "sqrt";
+        double beta1 = 0.9;
+        double beta2 = 0.95;
+        int64_t beta2_half_life_tokens = 0;
+        double epsilon = 1e-8;
+        double momentum = 0.9;
+        bool nesterov = false;
+        double weight_decay = 0.1;
+        double clip_norm = 1.0;
+        std::string moments = "fp32";
+        bool operator==(const Optimizer&) const = default;
+    } optimizer;
+    struct Schedule {
+        std::string kind = "cosine";
+        int64_t steps = 200;
+        int64_t warmup_steps = 20;
+        double final_fraction = 0.1;
+        double decay_fraction = 0.2;
+        bool operator==(const Schedule&) const = default;
+    } schedule;
+    struct Compute {
+        std::string device = "cpu";
+        std::string dtype = "bf16";
+        int64_t threads = 0;
+        std::string sums = "exact";
+        std::string memory = "auto";
+        std::string instruction_set;
+        bool operator==(const Compute&) const = default;
+    } compute;
+    struct Run {
+        std::string folder;
+        int64_t seed = 1;
+        int64_t checkpoint_steps = 50;
+        int64_t keep_checkpoints = 3;
+        int64_t evaluate_steps = 50;
+        bool operator==(const Run&) const = default;
+    } run;
+
+    bool operator==(const Settings&) const = default;
+};
+
+// The settings of a TOML file ("" = none) with overrides "section.key=value" on top, each checked. An unknown key, a wrong type or
+// a value outside its range is an error that names file, line and key, and for unknown keys the nearest known one; a key whose
+// feature does not exist yet is refused, never ignored. Relative paths in a file are relative to that file.
+[[nodiscard]] Settings read_settings(const std::filesystem::path& file, const std::vector<std::string>& overrides);
+// Every setting as TOML, in a fixed order: reading it back gives the same settings.
+[[nodiscard]] std::string to_toml(const Settings& settings);
+// One line per key with its default and meaning, for help.
+[[nodiscard]] std::string describe_settings();
+
+}  // namespace accrue

@@ -1,0 +1,273 @@
+#include "accrue/train/settings_table.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <utility>
+
+#include "accrue/model/config.h"
+
+namespace accrue {
+namespace {
+
+// Far above any real run, so that products of counts cannot overflow.
+constexpr double kMostThreads = 4096;
+constexpr double kMostTokensInSample = 16777216;
+constexpr double kMostCount = 1e9;
+constexpr double kMostSteps = 1e12;
+constexpr double kMostTokens = 1e15;
+
+bool all_digits(std::string_view text) {
+    return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+bool is_gpu(const std::string& device) {
+    return device == "cuda" || (device.starts_with("cuda:") && all_digits(std::string_view(device).substr(5)));
+}
+
+bool is_half_sum(const std::string& sums) {
+    return sums == "bf16" || sums == "bf16-stochastic" || sums == "bf16-kahan";
+}
+
+// "16GiB", "1.5 TB", "4096".
+bool is_memory_size(const std::string& memory) {
+    const size_t digits = memory.find_first_not_of("0123456789.");
+    if (digits == 0 || memory.empty()) {
+        return false;
+    }
+    const size_t unit = digits == std::string::npos ? memory.size() : memory.find_first_not_of(' ', digits);
+    const std::vector<std::string> units = {"",    "B",   "KB",  "MB", "GB", "TB", "KiB",
+                                            "MiB", "GiB", "TiB", "K",  "M",  "G",  "T"};
+    return std::find(units.begin(), units.end(), memory.substr(std::min(unit, memory.size()))) != units.end();
+}
+
+bool is_planned_data(const std::string& file) {
+    const std::string ending = std::filesystem::path(file).extension().string();
+    std::error_code ignored;
+    const bool is_pattern = file.find_first_of("*?") != std::string::npos && !std::filesystem::exists(file, ignored);
+    return ending == ".jsonl" || ending == ".bin" || is_pattern || std::filesystem::is_directory(file, ignored);
+}
+
+// The keys of each section; the section's name is filled in by settings_table().
+std::vector<Setting> model_settings() {
+    std::vector<std::string> presets = preset_names();
+    presets.emplace_back();
+    return {
+        {.name = "preset",
+         .place = [](Settings& s) -> SettingPlace { return &s.model.preset; },
+         .meaning = "a model of known shape with fresh weights; \"\" = that of model.from",
+         .values = std::move(presets)},
+        {.name = "from",
+         .place = [](Settings& s) -> SettingPlace { return &s.model.from; },
+         .meaning = "or a folder in Hugging Face's layout: config.json, model.safetensors",
+         .text = Setting::Text::path},
+    };
+}
+
+std::vector<Setting> data_settings() {
+    return {
+        {.name = "train",
+         .place = [](Settings& s) -> SettingPlace { return &s.data.train; },
+         .meaning = "files to train on; [] = built-in stories",
+         .values = {".txt", ".safetensors"},
+         .planned = is_planned_data,
+         .text = Setting::Text::data_files},
+        {.name = "validation",
+         .place = [](Settings& s) -> SettingPlace { return &s.data.validation; },
+         .meaning = "files to evaluate on; [] = built-in stories if they are trained on, otherwise none",
+         .values = {".txt", ".safetensors"},
+         .planned = is_planned_data,
+         .text = Setting::Text::data_files},
+        {.name = "order",
+         .place = [](Settings& s) -> SettingPlace { return &s.data.order; },
+         .meaning = "the order of the samples in an epoch",
+         .values = {"shuffled", "sequential"}},
+        {.name = "sequence_length",
+         .place = [](Settings& s) -> SettingPlace { return &s.data.sequence_length; },
+         .meaning = "tokens in a sample",
+         .bounds = {.at_least = 1, .limit = kMostTokensInSample}},
+    };
+}
+
+std::vector<Setting> window_settings() {
+    return {
+        {.name = "samples",
+         .place = [](Settings& s) -> SettingPlace { return &s.window.samples; },
+         .meaning = "samples of one optimizer step",
+         .bounds = {.at_least = 0, .limit = kMostCount}},
+        {.name = "tokens",
+         .place = [](Settings& s) -> SettingPlace { return &s.window.tokens; },
+         .meaning = "or counted tokens: the window closes at the first sample that reaches them; 0 = go by samples",
+         .bounds = {.at_least = 0, .limit = kMostTokens}},
+        {.name = "grain_samples",
+         .place = [](Settings& s) -> SettingPlace { return &s.window.grain_samples; },
+         .meaning = "samples of a grain, part of the run's definition; 0 = about 1,024 tokens",
+         .bounds = {.at_least = 0, .limit = kMostCount}},
+        {.name = "micro_batch_grains",
+         .place = [](Settings& s) -> SettingPlace { return &s.window.micro_batch_grains; },
+         .meaning = "grains that pass through the layers together, free to change; 0 = planned",
+         .bounds = {.at_least = 0, .limit = kMostCount}},
+    };
+}
+
+std::vector<Setting> optimizer_settings() {
+    return {
+        {.name = "name",
+         .place = [](Settings& s) -> SettingPlace { return &s.optimizer.name; },
+         .meaning = "the update rule",
+         .values = {"adamw", "sgd"}},
+        {.name = "rate",
+         .place = [](Settings& s) -> SettingPlace { return &s.optimizer.rate; },
+         .meaning = "the highest learning rate of the schedule",
+         .bounds = {.at_least = 0}},
+        {.name = "rate_samples",
+         .place = [](Settings& s) -> SettingPlace { return &s.optimizer.rate_samples; },
+         .meaning = "the window in samples that the rate was tuned for; 0 = take the rate as it is",
+         .bounds = {.at_least = 0, .limit = kMostCount}},
+        {.name = "rate_rule",
+         .place = [](Settings& s) -> SettingPlace { return &s.optimizer.rate_rule; },
+         .meaning = "how the rate follows the window, with rate_samples",
+         .values = {"none", "sqrt", "linear"}},
+        {.name = "beta1",
+         .place = [](Settings& s) -> SettingPlace { return &s.optimizer.beta1; },
+         .meaning = "adamw: how much of the mean stays each step",
+         .bounds = {.at_least = 0, .below = 1}},
+        {.name = "beta2",
+         .place = [](Settings& s) -> SettingPlace { return &s.optimizer.beta2; },
+         .meaning = "adamw: how much of the mean square stays each step",
+         .bounds = {.at_least = 0, .below = 1}},
+        {.name = "beta2_half_life_tokens",
+         .place = [](Settings& s) -> SettingPlace { return &s.optimizer.beta2_half_life_tokens; },
+         .meaning = "beta2 from the window's tokens, so that its memory in tokens stays constant; 0 = off",
+         .bounds = {.at_least = 0, .limit = kMostTokens}},
+        {.name = "epsilon",
+         .place = [](Settings& s) -> SettingPlace { return &s.optimizer.epsilon; },
+         .meaning = "adamw: added to the root of the mean square",
+         .bounds = {.above = 0}},
+        {.name = "momentum",
+         .place = [](Settings& s) -> SettingPlace { return &s.optimizer.momentum; },
+         .meaning = "sgd: how much of the velocity stays each step",
+         .bounds = {.at_least = 0, .below = 1}},
+        {.name = "nesterov",
+         .place = [](Settings& s) -> SettingPlace { return &s.optimizer.nesterov; },
+         .meaning = "sgd: look ahead along the velocity"},
+        {.name = "weight_decay",
+         .place = [](Settings& s) -> SettingPlace { return &s.optimizer.weight_decay; },
+         .meaning = "on parameters with two or more dimensions",
+         .bounds = {.at_least = 0}},
+        {.name = "clip_norm",
+         .place = [](Settings& s) -> SettingPlace { return &s.optimizer.clip_norm; },
+         .meaning = "longest mean gradient of a window, after accumulation; 0 = off",
+         .bounds = {.at_least = 0}},
+        {.name = "moments",
+         .place = [](Settings& s) -> SettingPlace { return &s.optimizer.moments; },
+         .meaning = "number format of the optimizer's state",
+         .values = {"fp32"},
+         .planned = [](const std::string& text) { return text == "8bit"; }},
+    };
+}
+
+std::vector<Setting> schedule_settings() {
+    return {
+        {.name = "kind",
+         .place = [](Settings& s) -> SettingPlace { return &s.schedule.kind; },
+         .meaning = "how the rate moves after the warmup",
+         .values = {"constant", "linear", "cosine", "wsd"}},
+        {.name = "steps",
+         .place = [](Settings& s) -> SettingPlace { return &s.schedule.steps; },
+         .meaning = "optimizer steps, like every count of steps here",
+         .bounds = {.at_least = 1, .limit = kMostSteps}},
+        {.name = "warmup_steps",
+         .place = [](Settings& s) -> SettingPlace { return &s.schedule.warmup_steps; },
+         .meaning = "steps in which the rate rises; not more than steps",
+         .bounds = {.at_least = 0, .limit = kMostSteps}},
+        {.name = "final_fraction",
+         .place = [](Settings& s) -> SettingPlace { return &s.schedule.final_fraction; },
+         .meaning = "the last rate, as a part of the highest",
+         .bounds = {.at_least = 0, .at_most = 1}},
+        {.name = "decay_fraction",
+         .place = [](Settings& s) -> SettingPlace { return &s.schedule.decay_fraction; },
+         .meaning = "wsd: the part of the steps in which the rate falls",
+         .bounds = {.at_least = 0, .at_most = 1}},
+    };
+}
+
+std::vector<Setting> compute_settings() {
+    return {
+        {.name = "device",
+         .place = [](Settings& s) -> SettingPlace { return &s.compute.device; },
+         .meaning = "where to compute; \"reference\" is slow and plain",
+         .values = {"cpu", "reference"},
+         .planned = is_gpu},
+        {.name = "dtype",
+         .place = [](Settings& s) -> SettingPlace { return &s.compute.dtype; },
+         .meaning = "number format of activations and of the weights in products",
+         .values = {"bf16", "fp32"},
+         .planned = [](const std::string& text) { return text == "fp16"; }},
+        {.name = "threads",
+         .place = [](Settings& s) -> SettingPlace { return &s.compute.threads; },
+         .meaning = "0 = all",
+         .bounds = {.at_least = 0, .limit = kMostThreads}},
+        {.name = "sums",
+         .place = [](Settings& s) -> SettingPlace { return &s.compute.sums; },
+         .meaning = "how gradients are added up; \"exact\" depends on no order",
+         .values = {"exact", "fp32"},
+         .planned = is_half_sum},
+        {.name = "memory",
+         .place = [](Settings& s) -> SettingPlace { return &s.compute.memory; },
+         .meaning = "how much the run may take",
+         .values = {"auto"},
+         .planned = is_memory_size},
+        {.name = "instruction_set",
+         .place = [](Settings& s) -> SettingPlace { return &s.compute.instruction_set; },
+         .meaning = "the widest vector instructions to use; \"\" = the best there is",
+         .values = {"", "avx2", "avx512", "avx512-bf16"}},
+    };
+}
+
+std::vector<Setting> run_settings() {
+    return {
+        {.name = "folder",
+         .place = [](Settings& s) -> SettingPlace { return &s.run.folder; },
+         .meaning = "where the run is written; \"\" = runs/N, the next free number",
+         .text = Setting::Text::path},
+        {.name = "seed",
+         .place = [](Settings& s) -> SettingPlace { return &s.run.seed; },
+         .meaning = "of fresh weights, order and dropout",
+         .bounds = {.at_least = 0}},
+        {.name = "checkpoint_steps",
+         .place = [](Settings& s) -> SettingPlace { return &s.run.checkpoint_steps; },
+         .meaning = "a checkpoint every so many steps and at the end; 0 = only at the end",
+         .bounds = {.at_least = 0, .limit = kMostSteps}},
+        {.name = "keep_checkpoints",
+         .place = [](Settings& s) -> SettingPlace { return &s.run.keep_checkpoints; },
+         .meaning = "the newest so many stay; 0 = all",
+         .bounds = {.at_least = 0, .limit = kMostCount}},
+        {.name = "evaluate_steps",
+         .place = [](Settings& s) -> SettingPlace { return &s.run.evaluate_steps; },
+         .meaning = "the validation loss every so many steps and at the end; 0 = never",
+         .bounds = {.at_least = 0, .limit = kMostSteps}},
+    };
+}
+
+}  // namespace
+
+std::vector<Setting> settings_table() {
+    std::vector<Setting> table;
+    const auto add = [&table](std::string_view section, std::vector<Setting> settings) {
+        for (Setting& setting : settings) {
+            setting.section = section;
+            table.push_back(std::move(setting));
+        }
+    };
+    add("model", model_settings());
+    add("data", data_settings());
+    add("window", window_settings());
+    add("optimizer", optimizer_settings());
+    add("schedule", schedule_settings());
+    add("compute", compute_settings());
+    add("run", run_settings());
+    return table;
+}
+
+}  // namespace accrue

@@ -1,0 +1,369 @@
+#include "accrue/train/settings.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "accrue/base/error.h"
+#include "accrue/train/nearest.h"
+#include "accrue/train/settings_table.h"
+
+namespace accrue {
+namespace {
+
+using testing::HasSubstr;
+
+// A folder of its own for each test, with a file run.toml.
+class SettingsTest : public testing::Test {
+protected:
+    SettingsTest() {
+        std::string pattern = testing::TempDir() + "accrue-settings-XXXXXX";
+        folder = std::filesystem::canonical(mkdtemp(pattern.data()));
+    }
+    ~SettingsTest() override { std::filesystem::remove_all(folder); }
+
+    [[nodiscard]] std::filesystem::path write(const std::string& text) const {
+        std::ofstream(folder / "run.toml") << text;
+        return folder / "run.toml";
+    }
+    [[nodiscard]] Settings read(const std::string& text, const std::vector<std::string>& overrides = {}) const {
+        return read_settings(write(text), overrides);
+    }
+    // The error of a file, without the folder in front of run.toml; "" if there is none.
+    [[nodiscard]] std::string error(const std::string& text, const std::vector<std::string>& overrides = {}) const {
+        try {
+            (void)read(text, overrides);
+            return "";
+        } catch (const Error& error) {
+            return without_folder(error.what());
+        }
+    }
+    [[nodiscard]] std::string without_folder(std::string text) const {
+        const std::string prefix = folder.string() + "/";
+        for (size_t place = text.find(prefix); place != std::string::npos; place = text.find(prefix)) {
+            text.erase(place, prefix.size());
+        }
+        return text;
+    }
+
+    std::filesystem::path folder;
+};
+
+std::string override_error(const std::string& text) {
+    try {
+        (void)read_settings("", {text});
+        return "";
+    } catch (const Error& error) {
+        return error.what();
+    }
+}
+
+// A rename breaks files that people have: change this list only on purpose.
+TEST_F(SettingsTest, TheListOfKeysIsFrozen) {
+    std::string keys;
+    for (const Setting& setting : settings_table()) {
+        keys += setting.key() + " ";
+    }
+    EXPECT_EQ(
+        keys,
+        "model.preset model.from "
+        "data.train data.validation data.order data.sequence_length "
+        "window.samples window.tokens window.grain_samples window.micro_batch_grains "
+        "optimizer.name optimizer.rate optimizer.rate_samples optimizer.rate_rule optimizer.beta1 optimizer.beta2 "
+        "optimizer.beta2_half_life_tokens optimizer.epsilon optimizer.momentum optimizer.nesterov "
+        "optimizer.weight_decay optimizer.clip_norm optimizer.moments "
+        "schedule.kind schedule.steps schedule.warmup_steps schedule.final_fraction schedule.decay_fraction "
+        "compute.device compute.dtype compute.threads compute.sums compute.memory compute.instruction_set "
+        "run.folder run.seed run.checkpoint_steps run.keep_checkpoints run.evaluate_steps ");
+}
+
+TEST_F(SettingsTest, WithoutAFileEverySettingHasTheDefaultOfTheHeader) {
+    EXPECT_EQ(read_settings("", {}), Settings());
+    EXPECT_EQ(read(""), Settings());
+}
+
+TEST_F(SettingsTest, DefaultsAreAllowedValues) {
+    EXPECT_EQ(read(to_toml(Settings())), Settings());
+}
+
+// Every field differs from its default, so a key that is forgotten in the table, or points to another field, fails here.
+TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
+    const Settings settings{
+        .model = {.preset = "gpt2-124m", .from = ""},
+        .data = {.train = {"/a \"b\"\\c.txt", "/d\n\x7f.txt"},
+                 .validation = {"/\u00fc.safetensors"},
+                 .order = "sequential",
+                 .sequence_length = 7},
+        .window = {.samples = 0, .tokens = 524288, .grain_samples = 3, .micro_batch_grains = 2},
+        .optimizer = {.name = "sgd",
+                      .rate = 0.1 + 0.2,
+                      .rate_samples = 9,
+                      .rate_rule = "linear",
+                      .beta1 = 0.0,
+                      .beta2 = 0.999,
+                      .beta2_half_life_tokens = 10000000,
+                      .epsilon = 1e-300,
+                      .momentum = 1.0 / 3,
+                      .nesterov = true,
+                      .weight_decay = 1e22,
+                      .clip_norm = 5,
+                      .moments = "fp32"},
+        .schedule =
+            {.kind = "wsd", .steps = 1000000000000, .warmup_steps = 0, .final_fraction = 1, .decay_fraction = 0},
+        .compute = {.device = "reference",
+                    .dtype = "fp32",
+                    .threads = 4,
+                    .sums = "fp32",
+                    .memory = "auto",
+                    .instruction_set = "avx512-bf16"},
+        .run = {.folder = "/run",
+                .seed = 9223372036854775807,
+                .checkpoint_steps = 1,
+                .keep_checkpoints = 0,
+                .evaluate_steps = 2},
+    };
+    EXPECT_EQ(read(to_toml(settings)), settings);
+    Settings from_folder = settings;
+    from_folder.model = {.preset = "", .from = "/model"};
+    EXPECT_EQ(read(to_toml(from_folder)), from_folder);
+}
+
+TEST_F(SettingsTest, AFileAndOverridesAreTakenInOrder) {
+    const Settings settings =
+        read("[window]\nsamples = 8\n[optimizer]\nrate = 1\n[run]\nseed = 3\n",
+             {"run.seed=4", "run.seed=5", "compute.dtype=fp32", "optimizer.name=\"sgd\"", "optimizer.nesterov=true"});
+    EXPECT_EQ(settings.window.samples, 8);
+    EXPECT_EQ(settings.optimizer.rate, 1.0);
+    EXPECT_EQ(settings.run.seed, 5);
+    EXPECT_EQ(settings.compute.dtype, "fp32");
+    EXPECT_EQ(settings.optimizer.name, "sgd");
+    EXPECT_TRUE(settings.optimizer.nesterov);
+    EXPECT_EQ(settings.data.sequence_length, 256);
+}
+
+TEST_F(SettingsTest, PathsInAFileAreRelativeToItAndOthersToTheCurrentFolder) {
+    const Settings settings = read("model.from = 'm/../model'\n[data]\ntrain = ['a.txt', '/b.txt']\n",
+                                   {"data.validation=c.txt", "run.folder=runs/x"});
+    EXPECT_EQ(settings.model.from, (folder / "model").string());
+    EXPECT_EQ(settings.data.train, (std::vector<std::string>{(folder / "a.txt").string(), "/b.txt"}));
+    EXPECT_EQ(settings.data.validation, std::vector<std::string>{(std::filesystem::current_path() / "c.txt").string()});
+    EXPECT_EQ(settings.run.folder, (std::filesystem::current_path() / "runs/x").string());
+}
+
+TEST_F(SettingsTest, ASetWordNeedsNoQuotesWhereATextIsExpected) {
+    EXPECT_EQ(read_settings("", {"run.folder=/a b#c=d"}).run.folder, "/a b#c=d");
+    EXPECT_EQ(read_settings("", {"run.folder="}).run.folder, "");
+    EXPECT_EQ(read_settings("", {R"(data.train=["/a.txt", "/b.txt"])"}).data.train.size(), 2U);
+}
+
+TEST_F(SettingsTest, OnePartOfAPairDisplacesTheDefaultOfTheOther) {
+    const Settings from_folder = read("model.from = '/model'\n");
+    EXPECT_EQ(from_folder.model.from, "/model");
+    EXPECT_EQ(from_folder.model.preset, "");
+    const Settings by_tokens = read("[window]\ntokens = 4096\n");
+    EXPECT_EQ(by_tokens.window.tokens, 4096);
+    EXPECT_EQ(by_tokens.window.samples, 0);
+}
+
+TEST_F(SettingsTest, OnePartOfAPairInAnOverrideDisplacesTheOtherInTheFile) {
+    const std::string file = "model.preset = 'tiny'\nwindow.tokens = 4096\n";
+    const Settings settings = read(file, {"model.from=/model", "window.samples=3"});
+    EXPECT_EQ(settings.model.preset, "");
+    EXPECT_EQ(settings.model.from, "/model");
+    EXPECT_EQ(settings.window.samples, 3);
+    EXPECT_EQ(settings.window.tokens, 0);
+}
+
+TEST_F(SettingsTest, BothPartsOfAPairAreRefused) {
+    EXPECT_EQ(error("[model]\npreset = 'tiny'\nfrom = '/model'\n"),
+              "run.toml, line 3: model.from and model.preset (run.toml, line 2) exclude each other. Give one of them.");
+    EXPECT_EQ(
+        error("[window]\nsamples = 4\ntokens = 4096\n"),
+        "run.toml, line 3: window.tokens and window.samples (run.toml, line 2) exclude each other. Give one of them.");
+    EXPECT_EQ(error("", {"window.samples=4", "window.tokens=5"}),
+              "--set window.tokens=5: window.tokens and window.samples (--set window.samples=4) exclude each other. "
+              "Give one of them.");
+}
+
+TEST_F(SettingsTest, NeitherPartOfAPairIsRefused) {
+    EXPECT_EQ(error("window.samples = 0\n"),
+              "window.samples and window.tokens are both 0, so that a window is empty. Give one of them.");
+    EXPECT_EQ(error("model.preset = ''\n"), "model.preset and model.from are both empty. Give one of them.");
+}
+
+TEST_F(SettingsTest, AnUnknownKeyIsRefusedWithTheNearest) {
+    EXPECT_EQ(error("[window]\nsample = 32\n"),
+              "run.toml, line 2: window.sample is not a setting. Did you mean window.samples?");
+    EXPECT_EQ(error("[optimizer]\n\nlearning_rate = 1\n"),
+              "run.toml, line 3: optimizer.learning_rate is not a setting. Did you mean optimizer.rate?");
+    EXPECT_EQ(error("[run]\nsteps = 5\n"),
+              "run.toml, line 2: run.steps is not a setting. Did you mean schedule.steps?");
+    EXPECT_EQ(error("sequence_length = 5\n"),
+              "run.toml, line 1: sequence_length is not a setting. Did you mean data.sequence_length?");
+    EXPECT_EQ(override_error("widnow.samples=3"),
+              "--set widnow.samples=3: widnow.samples is not a setting. Did you mean window.samples?");
+}
+
+TEST_F(SettingsTest, AnUnknownSectionIsRefusedWithTheNearest) {
+    EXPECT_EQ(error("[run]\nseed = 1\n[windows]\nsamples = 3\n"),
+              "run.toml, line 3: [windows] is not a section. Did you mean [window]?");
+    EXPECT_EQ(error("window = 3\n"), "run.toml, line 1: window must be a section, but an integer (3) was found.");
+}
+
+TEST_F(SettingsTest, AWrongTypeIsRefusedWithBothTypes) {
+    EXPECT_EQ(error("[window]\nsamples = '32'\n"),
+              "run.toml, line 2: window.samples must be an integer, but a text (\"32\") was found.");
+    EXPECT_EQ(error("[window]\nsamples = 32.5\n"),
+              "run.toml, line 2: window.samples must be an integer, but a number with a fraction (32.5) was found.");
+    EXPECT_EQ(error("[window.samples]\n"),
+              "run.toml, line 1: window.samples must be an integer, but a section was found.");
+    EXPECT_EQ(error("[optimizer]\nrate = true\n"),
+              "run.toml, line 2: optimizer.rate must be a number, but a truth value (true) was found.");
+    EXPECT_EQ(error("[optimizer]\nnesterov = 1\n"),
+              "run.toml, line 2: optimizer.nesterov must be true or false, but an integer (1) was found.");
+    EXPECT_EQ(error("[run]\nfolder = 2024-01-31\n"),
+              "run.toml, line 2: run.folder must be a text in quotes, but a date or time (2024-01-31) was found.");
+    EXPECT_EQ(error("[run]\nfolder = ['a']\n"),
+              "run.toml, line 2: run.folder must be a text in quotes, but a list was found.");
+    EXPECT_EQ(error("[data]\ntrain = 'a.txt'\n"),
+              "run.toml, line 2: data.train must be a list of texts in quotes, but a text (\"a.txt\") was found.");
+    EXPECT_EQ(error("[data]\ntrain = ['a.txt',\n 3]\n"),
+              "run.toml, line 3: data.train must be a list of texts in quotes, but an integer (3) was found.");
+    EXPECT_EQ(override_error("run.folder=3"),
+              "--set run.folder=3: run.folder must be a text in quotes, but an integer (3) was found.");
+}
+
+TEST_F(SettingsTest, AnOverrideThatIsNoValueIsRefused) {
+    EXPECT_EQ(override_error("window.samples"), "--set window.samples: a setting is given as section.key=value.");
+    EXPECT_EQ(override_error("window.samples=many"),
+              "--set window.samples=many: window.samples must be an integer, but what follows the = is not one.");
+    EXPECT_EQ(override_error("run.folder=\"a"),
+              "--set run.folder=\"a: run.folder must be a text in quotes, but what follows the = is not one.");
+    EXPECT_EQ(override_error("run.seed=1\nx=2"),
+              "--set run.seed=1\nx=2: run.seed must be an integer, but what follows the = is not one.");
+}
+
+TEST_F(SettingsTest, ANumberOutOfBoundsIsRefusedWithTheBounds) {
+    EXPECT_EQ(error("[window]\nsamples = -1\n"),
+              "run.toml, line 2: window.samples must be at least 0 and at most 1000000000, but is -1.");
+    EXPECT_EQ(error("[data]\nsequence_length = 0\n"),
+              "run.toml, line 2: data.sequence_length must be at least 1 and at most 16777216, but is 0.");
+    EXPECT_EQ(error("[optimizer]\nbeta2 = 1\n"),
+              "run.toml, line 2: optimizer.beta2 must be at least 0 and below 1, but is 1.");
+    EXPECT_EQ(error("[optimizer]\nepsilon = 0.0\n"),
+              "run.toml, line 2: optimizer.epsilon must be above 0, but is 0.0.");
+    EXPECT_EQ(error("[optimizer]\nrate = nan\n"),
+              "run.toml, line 2: optimizer.rate must be a finite number, but is nan.");
+    EXPECT_EQ(error("[optimizer]\nclip_norm = inf\n"),
+              "run.toml, line 2: optimizer.clip_norm must be a finite number, but is inf.");
+    EXPECT_EQ(override_error("run.seed=-1"), "--set run.seed=-1: run.seed must be at least 0, but is -1.");
+}
+
+TEST_F(SettingsTest, ATextThatIsNotInTheListIsRefusedWithTheList) {
+    EXPECT_EQ(error("[data]\norder = 'random'\n"),
+              "run.toml, line 2: data.order must be \"shuffled\" or \"sequential\", but is \"random\".");
+    EXPECT_EQ(
+        override_error("model.preset=huge"),
+        "--set model.preset=huge: model.preset must be \"tiny\", \"gpt2-124m\", \"llama-350m\", \"llama-1.5b\" or "
+        "\"\", but is \"huge\".");
+    EXPECT_THAT(override_error("optimizer.name=lion"), HasSubstr("must be \"adamw\" or \"sgd\", but is \"lion\"."));
+    EXPECT_THAT(override_error("optimizer.rate_rule=x"), HasSubstr("must be \"none\", \"sqrt\" or \"linear\""));
+    EXPECT_THAT(override_error("schedule.kind=x"),
+                HasSubstr("must be \"constant\", \"linear\", \"cosine\" or \"wsd\""));
+    EXPECT_THAT(override_error("compute.device=cuda:x"), HasSubstr("must be \"cpu\" or \"reference\""));
+    EXPECT_THAT(override_error("compute.dtype=fp8"), HasSubstr("must be \"bf16\" or \"fp32\""));
+    EXPECT_THAT(override_error("compute.sums=double"), HasSubstr("must be \"exact\" or \"fp32\""));
+    EXPECT_THAT(override_error("compute.memory=lots"), HasSubstr("must be \"auto\""));
+    EXPECT_THAT(override_error("compute.memory=16 apples"), HasSubstr("must be \"auto\""));
+    EXPECT_THAT(override_error("optimizer.moments=4bit"), HasSubstr("must be \"fp32\""));
+    EXPECT_THAT(override_error("compute.instruction_set=neon"),
+                HasSubstr("must be \"\", \"avx2\", \"avx512\" or \"avx512-bf16\""));
+}
+
+TEST_F(SettingsTest, AFeatureThatDoesNotExistYetIsRefusedAndNeverIgnored) {
+    EXPECT_EQ(error("[compute]\ndevice = 'cuda:0'\n"),
+              "run.toml, line 2: compute.device is \"cuda:0\", which this version does not have yet. "
+              "Use \"cpu\" or \"reference\".");
+    for (const char* text : {"compute.device=cuda", "compute.device=cuda:12", "compute.dtype=fp16", "compute.sums=bf16",
+                             "compute.sums=bf16-stochastic", "compute.sums=bf16-kahan", "compute.memory=16GiB",
+                             "compute.memory=1.5 TB", "compute.memory=\"4096\"", "optimizer.moments=8bit"}) {
+        EXPECT_THAT(override_error(text), HasSubstr("which this version does not have yet. Use \"")) << text;
+    }
+}
+
+TEST_F(SettingsTest, DataThatCannotBeReadYetIsRefusedAndNeverIgnored) {
+    EXPECT_EQ(
+        error("[data]\ntrain = [\n'a.txt',\n'b.jsonl']\n"),
+        "run.toml, line 4: data.train names \"b.jsonl\", but this version does not read .jsonl files, .bin files, "
+        "folders or patterns yet. Name .txt or .safetensors files one by one.");
+    EXPECT_THAT(error("[data]\nvalidation = ['b.bin']\n"),
+                HasSubstr("data.validation names \"b.bin\", but this version"));
+    EXPECT_THAT(error("[data]\ntrain = ['*.txt']\n"), HasSubstr("names \"*.txt\", but this version does not"));
+    EXPECT_THAT(error("[data]\ntrain = ['.']\n"), HasSubstr("but this version does not read"));
+    std::ofstream(folder / "really?.txt") << "text";
+    EXPECT_EQ(error("[data]\ntrain = ['really?.txt']\n"), "");
+    EXPECT_EQ(error("[data]\ntrain = ['b.docx']\n"),
+              "run.toml, line 2: data.train names \"b.docx\", but a file must end in .txt or .safetensors.");
+}
+
+TEST_F(SettingsTest, AWarmupLongerThanTheRunIsRefused) {
+    EXPECT_EQ(
+        error("[schedule]\nsteps = 10\nwarmup_steps = 11\n"),
+        "run.toml, line 3: schedule.warmup_steps is 11, but schedule.steps is only 10. The warmup must end within "
+        "the run.");
+}
+
+// Otherwise a short run would have to know a default.
+TEST_F(SettingsTest, TheDefaultWarmupShrinksWithTheRun) {
+    EXPECT_EQ(read_settings("", {"schedule.steps=5"}).schedule.warmup_steps, 5);
+    EXPECT_EQ(read_settings("", {"schedule.steps=1000"}).schedule.warmup_steps, 20);
+}
+
+TEST_F(SettingsTest, ASyntaxErrorNamesFileLineAndColumn) {
+    EXPECT_THAT(error("[window]\nsamples = = 3\n"), HasSubstr("run.toml, line 2, column 11 is not valid TOML: "));
+    EXPECT_THAT(error("[run]\nseed = 1\nseed = 2\n"), HasSubstr("run.toml, line 3, column "));
+}
+
+TEST_F(SettingsTest, AMissingFileIsNamed) {
+    try {
+        (void)read_settings(folder / "none.toml", {});
+        FAIL();
+    } catch (const Error& error) {
+        EXPECT_EQ(without_folder(error.what()), "The settings file none.toml does not exist or is not a file.");
+    }
+}
+
+TEST_F(SettingsTest, HelpHasALineForEveryKeyWithItsDefaultAndWhatIsAllowed) {
+    std::istringstream lines(describe_settings());
+    std::string line;
+    for (const Setting& setting : settings_table()) {
+        ASSERT_TRUE(std::getline(lines, line)) << setting.key();
+        EXPECT_THAT(line, testing::StartsWith(setting.key() + " = " + setting.value_text(Settings()) + " "));
+        EXPECT_THAT(line, HasSubstr(std::string(setting.meaning)));
+        EXPECT_THAT(line, HasSubstr(setting.allowed()));
+    }
+    EXPECT_FALSE(std::getline(lines, line));
+}
+
+// On failure: replace the block in the page by the text that the test expects.
+TEST_F(SettingsTest, ThePageOfSettingsIsTheHelp) {
+    std::ifstream page(ACCRUE_SOURCE_DIR "/docs/settings.md");
+    const std::string text((std::istreambuf_iterator<char>(page)), std::istreambuf_iterator<char>());
+    EXPECT_THAT(text, HasSubstr("```text\n" + describe_settings() + "```\n"));
+}
+
+TEST(NearestText, CountsAddedDroppedChangedAndSwappedLetters) {
+    EXPECT_EQ(edit_distance("", ""), 0);
+    EXPECT_EQ(edit_distance("rate", ""), 4);
+    EXPECT_EQ(edit_distance("rate", "rates"), 1);
+    EXPECT_EQ(edit_distance("rate", "rte"), 1);
+    EXPECT_EQ(edit_distance("rate", "mate"), 1);
+    EXPECT_EQ(edit_distance("rate", "raet"), 1);
+    EXPECT_EQ(edit_distance("rate", "seed"), 4);
+}
+
+}  // namespace
+}  // namespace accrue

@@ -1,0 +1,183 @@
+#include "accrue/train/settings_value.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "accrue/base/error.h"
+
+namespace accrue {
+namespace {
+
+std::string shown(const toml::node& node) {
+    return node.is_string() ? toml_string(*node.value_exact<std::string>())
+                            : cat(toml::node_view<const toml::node>(node));
+}
+
+bool contains(const std::vector<std::string>& list, const std::string& text) {
+    return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+void check_number(const Setting& setting, double value, const toml::node& node, const std::string& where) {
+    if (!std::isfinite(value)) {
+        throw Error(cat(where, ": ", setting.key(), " must be a finite number, but is ", shown(node), "."));
+    }
+    if (!setting.bounds.hold(value)) {
+        throw Error(cat(where, ": ", setting.key(), " must be ", setting.bounds.text(), ", but is ", shown(node), "."));
+    }
+}
+
+void check_data_file(const Setting& setting, const std::string& file, const std::string& where) {
+    const std::string begin = cat(where, ": ", setting.key(), " names ", toml_string(file), ", but ");
+    if (setting.planned(file)) {
+        throw Error(cat(begin, "this version does not read .jsonl files, .bin files, folders or patterns yet. Name ",
+                        setting.allowed(), " files one by one."));
+    }
+    if (!contains(setting.values, std::filesystem::path(file).extension().string())) {
+        throw Error(cat(begin, "a file must end in ", setting.allowed(), "."));
+    }
+}
+
+// What a later version will take is refused in other words than nonsense, so that nobody looks for a typing error.
+void check_text(const Setting& setting, const std::string& text, const std::string& where) {
+    if (setting.text == Setting::Text::data_files) {
+        check_data_file(setting, text, where);
+    } else if (setting.planned != nullptr && setting.planned(text)) {
+        throw Error(cat(where, ": ", setting.key(), " is ", toml_string(text),
+                        ", which this version does not have yet. Use ", setting.allowed(), "."));
+    } else if (!setting.values.empty() && !contains(setting.values, text)) {
+        throw Error(
+            cat(where, ": ", setting.key(), " must be ", setting.allowed(), ", but is ", toml_string(text), "."));
+    }
+}
+
+// Absolute, so that the text means the same file wherever the resolved settings are read again.
+std::string resolved_path(const std::string& path, const std::filesystem::path& folder) {
+    return path.empty() ? path : std::filesystem::absolute(folder / path).lexically_normal().string();
+}
+
+// Reads a node as the type of the place it is given.
+struct ValueTaker {
+    const Setting& setting;
+    const toml::node& node;
+    const SettingSource& source;
+
+    [[nodiscard]] std::string where() const { return source.at(node.source()); }
+
+    [[noreturn]] void wrong_type() const {
+        throw Error(
+            cat(where(), ": ", setting.key(), " must be ", setting.type(), ", but ", found_text(node), " was found."));
+    }
+
+    void operator()(bool* place) const {
+        if (!node.is_boolean()) {
+            wrong_type();
+        }
+        *place = *node.value_exact<bool>();
+    }
+
+    void operator()(int64_t* place) const {
+        if (!node.is_integer()) {
+            wrong_type();
+        }
+        const int64_t value = *node.value_exact<int64_t>();
+        check_number(setting, static_cast<double>(value), node, where());
+        *place = value;
+    }
+
+    void operator()(double* place) const {
+        if (!node.is_number()) {
+            wrong_type();
+        }
+        const double value =
+            node.is_integer() ? static_cast<double>(*node.value_exact<int64_t>()) : *node.value_exact<double>();
+        check_number(setting, value, node, where());
+        *place = value;
+    }
+
+    void operator()(std::string* place) const {
+        if (!node.is_string()) {
+            wrong_type();
+        }
+        std::string text = *node.value_exact<std::string>();
+        if (setting.text != Setting::Text::plain) {
+            text = resolved_path(text, source.folder);
+        }
+        check_text(setting, text, where());
+        *place = std::move(text);
+    }
+
+    void operator()(std::vector<std::string>* place) const {
+        if (!node.is_array()) {
+            wrong_type();
+        }
+        std::vector<std::string> texts;
+        for (const toml::node& element : *node.as_array()) {
+            ValueTaker{setting, element, source}(&texts.emplace_back());
+        }
+        *place = std::move(texts);
+    }
+};
+
+// The text as the value of a TOML key; empty if it is not one.
+toml::table parse_value(const std::string& text) {
+    try {
+        toml::table table = toml::parse("value = " + text);
+        return table.size() == 1 ? table : toml::table();
+    } catch (const toml::parse_error&) {
+        return {};
+    }
+}
+
+template <class Value>
+bool takes(const Setting& setting) {
+    Settings any;
+    return std::holds_alternative<Value*>(setting.place(any));
+}
+
+}  // namespace
+
+std::string SettingSource::at(const toml::source_region& region) const {
+    return kind == Kind::file ? cat(name, ", line ", region.begin.line) : name;
+}
+
+std::string found_text(const toml::node& node) {
+    const auto with_value = [&node](const char* type) { return cat(type, " (", shown(node), ")"); };
+    switch (node.type()) {
+        case toml::node_type::string:
+            return with_value("a text");
+        case toml::node_type::integer:
+            return with_value("an integer");
+        case toml::node_type::floating_point:
+            return with_value("a number with a fraction");
+        case toml::node_type::boolean:
+            return with_value("a truth value");
+        case toml::node_type::array:
+            return "a list";
+        case toml::node_type::table:
+            return "a section";
+        default:
+            return with_value("a date or time");
+    }
+}
+
+void take_value(const Setting& setting, const toml::node& node, const SettingSource& source, Settings& settings) {
+    std::visit(ValueTaker{setting, node, source}, setting.place(settings));
+}
+
+toml::table parse_override(const Setting& setting, const std::string& text, const SettingSource& source) {
+    toml::table table = parse_value(text);
+    const bool is_bare = text.empty() || std::string_view("\"'[{").find(text.front()) == std::string_view::npos;
+    if (table.empty() && is_bare && takes<std::string>(setting)) {
+        table = parse_value(toml_string(text));
+    } else if (table.empty() && is_bare && takes<std::vector<std::string>>(setting)) {
+        table = parse_value(cat("[", toml_string(text), "]"));
+    }
+    if (table.empty()) {
+        throw Error(
+            cat(source.name, ": ", setting.key(), " must be ", setting.type(), ", but what follows the = is not one."));
+    }
+    return table;
+}
+
+}  // namespace accrue

@@ -1,0 +1,204 @@
+#include "accrue/train/state.h"
+
+#include <nlohmann/json.hpp>
+
+#include "accrue/base/error.h"
+#include "accrue/base/hash.h"
+#include "accrue/checkpoint/checkpoint.h"
+#include "accrue/model/model_folder.h"
+
+namespace accrue {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kStateVersion = 1;
+
+std::span<const std::byte> bytes_of_values(const auto& values) {
+    return std::as_bytes(std::span(values));
+}
+
+// The ledger of an open window as arrays, so that doubles keep their bits.
+struct LedgerArrays {
+    std::vector<uint8_t> finished;
+    std::vector<double> loss_sum;
+    std::vector<int64_t> counted_tokens;
+    std::vector<double> squares;
+    std::vector<float> largest;
+    std::vector<uint8_t> finite;
+
+    explicit LedgerArrays(const GrainLedger& ledger) {
+        for (int64_t grain = 0; grain < ledger.grains(); ++grain) {
+            finished.push_back(ledger.grain(grain).finished ? 1 : 0);
+            loss_sum.push_back(ledger.grain(grain).loss_sum);
+            counted_tokens.push_back(ledger.grain(grain).counted_tokens);
+            for (int64_t tensor = 0; tensor < ledger.tensors(); ++tensor) {
+                const GrainRecord& record = ledger.record(grain, tensor);
+                squares.push_back(record.squares);
+                largest.push_back(record.largest);
+                finite.push_back(record.finite ? 1 : 0);
+            }
+        }
+    }
+
+    [[nodiscard]] std::vector<TensorToStore> tensors() const {
+        const auto grains = static_cast<int64_t>(finished.size());
+        const int64_t each = grains > 0 ? static_cast<int64_t>(squares.size()) / grains : 0;
+        return {{"finished", "U8", {grains}, bytes_of_values(finished)},
+                {"loss_sum", "F64", {grains}, bytes_of_values(loss_sum)},
+                {"counted_tokens", "I64", {grains}, bytes_of_values(counted_tokens)},
+                {"squares", "F64", {grains, each}, bytes_of_values(squares)},
+                {"largest", "F32", {grains, each}, bytes_of_values(largest)},
+                {"finite", "U8", {grains, each}, bytes_of_values(finite)}};
+    }
+};
+
+template <class T>
+std::vector<T> read_array(const SafetensorsFile& file, const std::string& name, int64_t elements) {
+    const StoredTensor& tensor = file.at(name);
+    std::vector<T> values(static_cast<size_t>(elements));
+    if (tensor.bytes != static_cast<int64_t>(values.size() * sizeof(T))) {
+        throw Error(cat(file.path().string(), ": ", name, " has ", tensor.bytes, " bytes instead of ", values.size() * sizeof(T)));
+    }
+    file.read_bytes(tensor, std::as_writable_bytes(std::span(values)));
+    return values;
+}
+
+GrainLedger read_ledger(const SafetensorsFile& file, int64_t tensors) {
+    const int64_t grains = file.at("finished").elements();
+    GrainLedger ledger(grains, tensors);
+    const auto finished = read_array<uint8_t>(file, "finished", grains);
+    const auto loss_sum = read_array<double>(file, "loss_sum", grains);
+    const auto counted = read_array<int64_t>(file, "counted_tokens", grains);
+    const auto squares = read_array<double>(file, "squares", grains * tensors);
+    const auto largest = read_array<float>(file, "largest", grains * tensors);
+    const auto finite = read_array<uint8_t>(file, "finite", grains * tensors);
+    for (int64_t grain = 0; grain < grains; ++grain) {
+        const auto g = static_cast<size_t>(grain);
+        ledger.grain(grain) = {.finished = finished[g] != 0, .loss_sum = loss_sum[g], .counted_tokens = counted[g]};
+        for (int64_t tensor = 0; tensor < tensors; ++tensor) {
+            const auto i = static_cast<size_t>(grain * tensors + tensor);
+            ledger.record(grain, tensor) = {.squares = squares[i], .largest = largest[i], .finite = finite[i] != 0};
+        }
+    }
+    return ledger;
+}
+
+void read_flat(const SafetensorsFile& file, const ParameterList& parameters, std::span<float> flat) {
+    for (const Parameter& parameter : parameters.parameters) {
+        file.read_floats(parameter.name,
+                         flat.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.elements())));
+    }
+}
+
+Json state_json(const Engine& engine, const std::string& definition) {
+    const Engine::State& state = engine.state;
+    const Optimizer::Counters& counters = engine.optimizer->counters();
+    return {{"version", kStateVersion},
+            {"step", state.step},
+            {"epoch", state.position.epoch},
+            {"place", state.position.place},
+            {"tokens", state.tokens},
+            {"skipped_in_a_row", state.skipped_in_a_row},
+            {"units", state.units.exponents()},
+            {"window_open", state.window_open},
+            {"window_units", state.window_open ? engine.sum.units().exponents() : std::vector<int32_t>()},
+            {"window_replays", state.replays},
+            {"updates", counters.updates},
+            {"beta1_power", counters.beta1_power},
+            {"beta2_power", counters.beta2_power},
+            {"definition", Json::parse(definition)}};
+}
+
+// Compares what a checkpoint was made with to what the run asks for.
+void check_definition(const std::filesystem::path& checkpoint, const Json& stored, const Json& wanted) {
+    for (const auto& [key, value] : wanted.items()) {
+        const Json found = stored.contains(key) ? stored.at(key) : Json();
+        if (found != value) {
+            throw Error(cat(checkpoint.string(), " belongs to another run: it was made with ", key, " = ", found.dump(),
+                            ", this run has ", value.dump(), ". Start a new run, or put the setting back."));
+        }
+    }
+}
+
+}  // namespace
+
+std::string definition_of(const RunInputs& inputs, const ParameterList& parameters) {
+    Hasher shapes;
+    for (const Parameter& parameter : parameters.parameters) {
+        shapes.add(std::as_bytes(std::span(parameter.name)));
+        shapes.add(std::as_bytes(std::span(parameter.shape)));
+    }
+    const Settings& settings = inputs.settings;
+    const Json json = {{"model family", inputs.model.family},
+                       {"model parameters", parameters.trainable()},
+                       {"model tensors", shapes.digest()},
+                       {"training data", inputs.train->fingerprint()},
+                       {"data.order", settings.data.order},
+                       {"window.samples", settings.window.samples},
+                       {"window.tokens", settings.window.tokens},
+                       {"window.grain_samples", settings.window.grain_samples},
+                       {"optimizer.name", settings.optimizer.name},
+                       {"compute.dtype", settings.compute.dtype},
+                       {"compute.sums", settings.compute.sums},
+                       {"run.seed", settings.run.seed}};
+    return json.dump();
+}
+
+void save_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoints) {
+    const ParameterList& parameters = engine.model.parameters();
+    const auto flat = [](View<float> view) { return std::span<const float>(view.data, static_cast<size_t>(view.columns)); };
+    std::vector<CheckpointFile> files;
+    files.push_back({.name = "weights", .tensors = named_tensors(parameters, flat(engine.weights.master))});
+    for (const auto& [name, values] : engine.optimizer->moments()) {
+        files.push_back({.name = name, .tensors = named_tensors(parameters, flat(values))});
+    }
+    const LedgerArrays ledger(engine.sum.ledger());
+    if (engine.state.window_open) {
+        const auto sums = engine.sum.bytes();
+        const char* dtype = engine.sum.kind() == SumKind::exact ? "I64" : "F32";
+        auto tensors = ledger.tensors();
+        tensors.push_back({"sums", dtype, {static_cast<int64_t>(sums.size()) / bytes_of(engine.sum.kind())}, sums});
+        files.push_back({.name = "window", .tensors = std::move(tensors)});
+    }
+    write_checkpoint(checkpoints, engine.state.step, files, state_json(engine, definition).dump(2) + "\n");
+}
+
+void load_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoint) {
+    const CheckpointReader reader(checkpoint);
+    const Json json = Json::parse(reader.state_json());
+    if (json.at("version") != kStateVersion) {
+        throw Error(cat(checkpoint.string(), " has format version ", json.at("version").dump(), ", this program reads version ",
+                        kStateVersion, "."));
+    }
+    check_definition(checkpoint, json.at("definition"), Json::parse(definition));
+    const ParameterList& parameters = engine.model.parameters();
+    const auto flat = [](View<float> view) { return std::span<float>(view.data, static_cast<size_t>(view.columns)); };
+    read_flat(reader.file("weights"), parameters, flat(engine.weights.master));
+    for (const auto& [name, values] : engine.optimizer->moments()) {
+        read_flat(reader.file(name), parameters, flat(values));
+    }
+    engine.optimizer->restore({.updates = json.at("updates"),
+                               .beta1_power = json.at("beta1_power"),
+                               .beta2_power = json.at("beta2_power")});
+    engine.state = {.step = json.at("step"),
+                    .position = {.epoch = json.at("epoch"), .place = json.at("place")},
+                    .units = Units(json.at("units").get<std::vector<int32_t>>()),
+                    .skipped_in_a_row = json.at("skipped_in_a_row"),
+                    .tokens = json.at("tokens"),
+                    .replays = json.at("window_replays"),
+                    .window_open = json.at("window_open")};
+    if (engine.state.window_open) {
+        const SafetensorsFile& window = reader.file("window");
+        engine.sum.restore(read_ledger(window, parameters.count()), Units(json.at("window_units").get<std::vector<int32_t>>()));
+        window.read_bytes(window.at("sums"), engine.sum.bytes());
+    }
+    engine.refresh_copy();
+}
+
+void load_weights_of_checkpoint(const std::filesystem::path& checkpoint, const ParameterList& parameters,
+                                std::span<float> weights) {
+    read_flat(CheckpointReader(checkpoint).file("weights"), parameters, weights);
+}
+
+}  // namespace accrue

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "accrue/accumulate/statistics.h"
+#include "accrue/train/engine.h"
+
+namespace accrue {
+
+// Set when the run should stop at the next micro-batch: by a signal, or by a test.
+using StopFlag = std::atomic<bool>;
+
+// What one optimizer step did. Everything but the seconds is the same for every cut of the window.
+struct StepReport {
+    int64_t step = 0;  // counted from 1
+    Window window;
+    std::optional<double> loss = {};  // mean over counted tokens; nothing if none was counted or the sum is not finite
+    int64_t tokens = 0;
+    int64_t micro_batches = 0;
+    double rate = 0;
+    double beta2 = 0;
+    std::optional<double> grad_norm = {};
+    bool clipped = false;
+    GrainStatistics grains = {};
+    bool skipped = false;
+    std::string skip_reason = {};
+    std::optional<int64_t> bad_grain = {};  // the lowest with a NaN or an infinity
+    int64_t replays = 0;
+
+    double seconds = 0;
+    double grain_seconds_mean = 0;
+    double grain_seconds_max = 0;
+    double data_wait_seconds = 0;
+};
+
+// One optimizer step: every grain of the window that is not in the sums yet, then one update. Nothing if `stop` was set
+// before the window was complete: the sums then hold what was done, and the next call goes on from there.
+[[nodiscard]] std::optional<StepReport> run_step(Engine& engine, const BatchSource& data, const Window& window,
+                                                 const StopFlag& stop);
+
+}  // namespace accrue

@@ -1,0 +1,253 @@
+#include "accrue/train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "accrue/base/bytes.h"
+#include "accrue/base/error.h"
+#include "accrue/checkpoint/checkpoint.h"
+#include "accrue/model/model_folder.h"
+#include "accrue/observe/metrics.h"
+#include "accrue/train/engine.h"
+#include "accrue/train/evaluate.h"
+#include "accrue/train/generate.h"
+#include "accrue/train/metrics_line.h"
+#include "accrue/train/plan.h"
+#include "accrue/train/state.h"
+
+namespace accrue {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A run that cannot compute a finite gradient three times in a row will not recover by itself.
+constexpr int64_t kMostSkipsInARow = 3;
+
+// First fit places a window of shorter samples a little differently than the plan's longest ones; the address space for that costs
+// nothing until it is touched.
+constexpr double kSpareAddresses = 1.25;
+
+constexpr int64_t kSampleTokens = 300;
+
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::unique_ptr<Kernels> make_kernels(const Settings::Compute& compute, Pool& pool, Arena& arena) {
+    return compute.device == "reference" ? make_reference_kernels(arena)
+                                         : make_cpu_kernels(pool, arena, compute.instruction_set);
+}
+
+// One run in this process: built once, then stepped.
+class Trainer {
+public:
+    Trainer(const RunInputs& inputs, const RunFolder& folder, Progress& progress)
+        : inputs_(inputs),
+          folder_(folder),
+          progress_(progress),
+          pool_(static_cast<int>(inputs.settings.compute.threads)),
+          plan_(plan_arena(inputs.settings, inputs.model, inputs.longest_sample(), pool_.threads())),
+          arena_(static_cast<int64_t>(static_cast<double>(plan_.peak_bytes) * kSpareAddresses)),
+          kernels_(make_kernels(inputs.settings.compute, pool_, arena_)),
+          engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_),
+          loader_(*inputs.train, SampleOrder(inputs.settings.data.order == "sequential" ? SampleOrder::Kind::sequential
+                                                                                       : SampleOrder::Kind::shuffled,
+                                             static_cast<uint64_t>(inputs.settings.run.seed), inputs.train->size())),
+          definition_(definition_of(inputs, engine_.model.parameters())) {}
+
+    TrainSummary run(const StopFlag& stop);
+
+private:
+    void begin();
+    void initialize_or_load_weights();
+    [[nodiscard]] Window next_window() const;
+    [[nodiscard]] std::optional<double> validation_loss();
+    void after_step(const StepReport& report, MetricsFile& metrics);
+    void note_skip(const StepReport& report);
+    void save_checkpoint();
+    void finish();
+    [[nodiscard]] std::string sample_of_text();
+
+    const RunInputs& inputs_;
+    const RunFolder& folder_;
+    Progress& progress_;
+    Pool pool_;
+    ArenaPlan plan_;
+    Arena arena_;
+    std::unique_ptr<Kernels> kernels_;
+    Engine engine_;
+    Loader loader_;
+    std::string definition_;
+    TrainSummary summary_;
+    Clock::time_point start_ = Clock::now();
+    Clock::time_point epoch_start_ = start_;
+    int64_t first_step_ = 0;
+};
+
+void Trainer::initialize_or_load_weights() {
+    const View<float> master = engine_.weights.master;
+    const std::span<float> flat(master.data, static_cast<size_t>(master.columns));
+    const ParameterList& parameters = engine_.model.parameters();
+    const Settings& settings = inputs_.settings;
+    if (settings.model.from.empty()) {
+        initialize_weights(parameters, static_cast<uint64_t>(settings.run.seed), flat);
+    } else {
+        load_model_weights(settings.model.from, parameters, flat);
+    }
+    engine_.refresh_copy();
+}
+
+void Trainer::begin() {
+    const auto checkpoint = folder_.newest_checkpoint();
+    if (checkpoint) {
+        load_state(engine_, definition_, *checkpoint);
+    } else {
+        initialize_or_load_weights();
+    }
+    MetricsFile::keep_steps(folder_.metrics(), engine_.state.step);
+    first_step_ = engine_.state.step;
+    const Settings& settings = inputs_.settings;
+    progress_.note(fmt::format("accrue: {} parameters, {} samples of up to {} tokens", engine_.model.parameters().trainable(),
+                               inputs_.train->size(), inputs_.longest_sample()));
+    progress_.note(fmt::format("window: {}, grains of {} sample(s), {} grain(s) a micro-batch, sums {}",
+                               settings.window.tokens > 0 ? fmt::format("{} tokens", settings.window.tokens)
+                                                          : fmt::format("{} samples", settings.window.samples),
+                               settings.window.grain_samples, engine_.rules.micro_batch_grains, settings.compute.sums));
+    progress_.note(fmt::format("device: {}; {}; memory planned: {}", kernels_->description(), settings.compute.dtype,
+                               format_bytes(plan_.peak_bytes)));
+    progress_.note(fmt::format("folder: {}{}", folder_.root.string(),
+                               checkpoint ? fmt::format(", continued from step {}", engine_.state.step) : std::string()));
+    if (!checkpoint) {
+        summary_.validation_before = validation_loss();
+    }
+}
+
+Window Trainer::next_window() const {
+    const DataPosition& position = engine_.state.position;
+    return window_at(position, loader_.epoch_samples(), engine_.rules.window,
+                     [&](int64_t place) { return loader_.weight_at(position.epoch, place); });
+}
+
+std::optional<double> Trainer::validation_loss() {
+    if (!inputs_.validation || inputs_.settings.run.evaluate_steps == 0) {
+        return std::nullopt;
+    }
+    const int64_t at_once = engine_.rules.micro_batch_grains * engine_.rules.window.grain_samples;
+    return evaluate(engine_.model, engine_.weights_to_read(), *inputs_.validation, at_once).loss;
+}
+
+void Trainer::save_checkpoint() {
+    save_state(engine_, definition_, folder_.checkpoints());
+    remove_old_checkpoints(folder_.checkpoints(), inputs_.settings.run.keep_checkpoints);
+}
+
+void Trainer::note_skip(const StepReport& report) {
+    if (!report.skipped) {
+        return;
+    }
+    std::string samples;
+    if (report.bad_grain) {
+        for (const int64_t sample : loader_.samples_of(report.window, *report.bad_grain)) {
+            samples += (samples.empty() ? " (samples " : ", ") + std::to_string(sample);
+        }
+        samples += " of the training data)";
+    }
+    progress_.note(fmt::format("step {} skipped, weights unchanged: {}{}", report.step, report.skip_reason, samples));
+}
+
+void Trainer::after_step(const StepReport& report, MetricsFile& metrics) {
+    const Settings::Run& run = inputs_.settings.run;
+    const bool last = report.step == engine_.rules.schedule.steps;
+    const auto due = [&](int64_t every) { return last || (every > 0 && report.step % every == 0); };
+    StepSurroundings around{.validation_loss = {}, .weights_hash = {}, .epoch_seconds = {}};
+    if (due(run.evaluate_steps)) {
+        around.validation_loss = validation_loss();
+        summary_.validation_after = around.validation_loss;
+    }
+    if (due(run.checkpoint_steps)) {
+        around.weights_hash = engine_.weights_hash();
+    }
+    if (report.window.ends_epoch) {
+        around.epoch_seconds = seconds_since(epoch_start_);
+        epoch_start_ = Clock::now();
+    }
+    around.peak_bytes = peak_resident_bytes();
+    around.planned_bytes = plan_.peak_bytes;
+    // The line is written before the checkpoint: a resume cuts lines behind its checkpoint, but cannot write missing ones.
+    metrics.append(metrics_line(report, around));
+    if (due(run.checkpoint_steps)) {
+        save_checkpoint();
+    }
+    summary_.loss_before = summary_.loss_before ? summary_.loss_before : report.loss;
+    summary_.loss_after = report.loss ? report.loss : summary_.loss_after;
+    note_skip(report);
+    const double seconds_per_step = seconds_since(start_) / static_cast<double>(report.step - first_step_);
+    progress_.report({.step = report.step,
+                      .loss = report.loss.value_or(std::nan("")),
+                      .validation_loss = around.validation_loss,
+                      .tokens_per_second = static_cast<double>(report.tokens) / report.seconds,
+                      .updates_per_hour = 3600.0 / seconds_per_step,
+                      .peak_bytes = around.peak_bytes,
+                      .seconds_left = seconds_per_step * static_cast<double>(engine_.rules.schedule.steps - report.step)});
+    if (engine_.state.skipped_in_a_row >= kMostSkipsInARow) {
+        throw Error(cat("three windows in a row were skipped because of gradients that are not finite (last: step ", report.step,
+                        ", ", report.skip_reason, "). Lower optimizer.rate or look at the named samples, then continue from the ",
+                        "last checkpoint: accrue train --resume ", folder_.root.string()));
+    }
+}
+
+std::string Trainer::sample_of_text() {
+    if (!inputs_.has_text) {
+        return "";
+    }
+    const ByteTokenizer tokenizer;
+    std::vector<int32_t> prompt;
+    const Sample first = inputs_.train->sample(0);
+    prompt.assign(first.tokens.begin(), first.tokens.begin() + std::min<int64_t>(12, static_cast<int64_t>(first.tokens.size())));
+    std::vector<int32_t> text = prompt;
+    generate(engine_.model, engine_.weights_to_read(), prompt, inputs_.longest_sample(),
+             {.temperature = 0.7, .top_p = 0.95, .tokens = kSampleTokens, .end_token = ByteTokenizer::kEnd},
+             [&](int32_t token) { text.push_back(token); });
+    return tokenizer.decode(text);
+}
+
+void Trainer::finish() {
+    const View<float> master = engine_.weights.master;
+    write_model_folder(folder_.model(), inputs_.model, engine_.model.parameters(),
+                       std::span<const float>(master.data, static_cast<size_t>(master.columns)));
+    summary_.sample = sample_of_text();
+}
+
+TrainSummary Trainer::run(const StopFlag& stop) {
+    begin();
+    start_ = epoch_start_ = Clock::now();
+    MetricsFile metrics(folder_.metrics());
+    while (engine_.state.step < engine_.rules.schedule.steps && summary_.end == TrainSummary::End::done) {
+        if (const auto report = run_step(engine_, loader_, next_window(), stop)) {
+            after_step(*report, metrics);
+        } else {
+            summary_.end = TrainSummary::End::stopped;
+            summary_.grains_of_open_window =
+                engine_.sum.ledger().grains() - static_cast<int64_t>(engine_.sum.ledger().missing().size());
+            save_checkpoint();
+        }
+    }
+    summary_.seconds = seconds_since(start_);
+    progress_.finish();
+    summary_.step = engine_.state.step;
+    summary_.tokens = engine_.state.tokens;
+    if (summary_.end == TrainSummary::End::done) {
+        finish();
+    }
+    return summary_;
+}
+
+}  // namespace
+
+TrainSummary train(const RunInputs& inputs, const RunFolder& folder, Progress& progress, const StopFlag& stop) {
+    return Trainer(inputs, folder, progress).run(stop);
+}
+
+}  // namespace accrue

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "accrue/observe/progress.h"
+#include "accrue/train/inputs.h"
+#include "accrue/train/run_folder.h"
+#include "accrue/train/step.h"
+
+namespace accrue {
+
+// How a run ended.
+struct TrainSummary {
+    enum class End { done, stopped };
+    End end = End::done;
+    int64_t step = 0;
+    int64_t tokens = 0;
+    double seconds = 0;  // of training in this process
+    std::optional<double> loss_before;
+    std::optional<double> loss_after;
+    std::optional<double> validation_before;
+    std::optional<double> validation_after;
+    int64_t grains_of_open_window = 0;  // when stopped inside one
+    std::string sample;                 // some text of the trained model, where there is a tokenizer
+};
+
+// Trains from the newest whole checkpoint of the folder, or from the start if there is none, to the last step of the schedule or
+// until `stop` is set; then everything done is on disk.
+[[nodiscard]] TrainSummary train(const RunInputs& inputs, const RunFolder& folder, Progress& progress, const StopFlag& stop);
+
+}  // namespace accrue

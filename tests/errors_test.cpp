@@ -1,0 +1,182 @@
+// Bad input: each mistake ends with exit code 1 and a message that names the thing.
+
+#include <csignal>
+#include <cmath>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "accrue/base/file.h"
+#include "accrue/checkpoint/checkpoint.h"
+#include "accrue/tensor/safetensors.h"
+#include "tests/support.h"
+
+namespace accrue::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ErrorsTest : public ::testing::Test {
+protected:
+    ErrorsTest() {
+        write_ragged_data(folder_ / "data.safetensors", {});
+        copy_model("llama", folder_ / "model", {});
+    }
+
+    [[nodiscard]] std::vector<std::string> train_arguments(const std::vector<std::string>& more = {}) const {
+        std::vector<std::string> arguments = {"train"};
+        for (const std::string& setting :
+             {"model.from=" + (folder_ / "model").string(), "data.train=" + (folder_ / "data.safetensors").string(),
+              std::string("schedule.steps=4"), std::string("window.samples=4"), "run.folder=" + (folder_ / "run").string()}) {
+            arguments.insert(arguments.end(), {"--set", setting});
+        }
+        for (const std::string& setting : more) {
+            arguments.insert(arguments.end(), {"--set", setting});
+        }
+        return arguments;
+    }
+
+    void expect_error(const std::vector<std::string>& arguments, const std::vector<std::string>& words) const {
+        const ProgramResult result = run_program(arguments, folder_.path());
+        EXPECT_EQ(result.exit_code, 1) << result.output;
+        for (const std::string& word : words) {
+            EXPECT_NE(result.output.find(word), std::string::npos) << "no \"" << word << "\" in: " << result.output;
+        }
+    }
+
+    TemporaryFolder folder_;
+};
+
+TEST_F(ErrorsTest, UnknownKeyAndWrongType) {
+    expect_error(train_arguments({"window.sampels=3"}), {"window.sampels", "window.samples"});
+    expect_error(train_arguments({"window.samples=\"many\""}), {"window.samples", "integer"});
+    write_text(folder_ / "job.toml", "[window]\nsamples = 4\ngrain = 2\n");
+    expect_error({"train", "job.toml"}, {"job.toml", "3", "grain", "grain_samples"});
+}
+
+TEST_F(ErrorsTest, MissingAndTruncatedWeights) {
+    fs::remove(folder_ / "model" / "model.safetensors");
+    expect_error(train_arguments(), {"model.safetensors"});
+    const std::string whole = read_text(golden("llama") / "model.safetensors");
+    write_text(folder_ / "model" / "model.safetensors", whole.substr(0, whole.size() - 100));
+    expect_error(train_arguments(), {"model.safetensors"});
+    write_text(folder_ / "model" / "model.safetensors", whole.substr(0, 5));
+    expect_error(train_arguments(), {"model.safetensors"});
+}
+
+TEST_F(ErrorsTest, WrongShapeWrongDtypeMissingAndUnknownTensors) {
+    const auto rewrite = [&](const std::function<void(std::vector<TensorToStore>&)>& edit) {
+        const SafetensorsFile source(golden("llama") / "model.safetensors");
+        std::map<std::string, std::vector<std::byte>> bytes;
+        std::vector<TensorToStore> tensors;
+        for (const auto& [name, tensor] : source.tensors()) {
+            bytes[name].resize(static_cast<size_t>(tensor.bytes));
+            source.read_bytes(tensor, bytes[name]);
+            tensors.push_back({name, tensor.dtype, tensor.shape, bytes[name]});
+        }
+        edit(tensors);
+        write_safetensors(folder_ / "model" / "model.safetensors", tensors);
+    };
+    rewrite([](auto& tensors) { std::swap(tensors[0].shape[0], tensors[0].shape[1]); });
+    expect_error(train_arguments(), {"lm_head.weight", "[32, 101]", "[101, 32]"});
+    rewrite([](auto& tensors) { tensors[0].dtype = "I32"; });
+    expect_error(train_arguments(), {"lm_head.weight", "I32"});
+    rewrite([](auto& tensors) { tensors.pop_back(); });
+    expect_error(train_arguments(), {"model.norm.weight", "missing"});
+    rewrite([](auto& tensors) { tensors.back().name = "model.extra"; });
+    expect_error(train_arguments(), {"model.norm.weight"});
+    rewrite([](auto& tensors) {
+        tensors.push_back(tensors[0]);
+        tensors.back().name = "model.layers.0.self_attn.q_proj.bias";
+    });
+    expect_error(train_arguments(), {"q_proj.bias", "unknown"});
+}
+
+TEST_F(ErrorsTest, NanInTheWeights) {
+    copy_model("llama", folder_ / "model", {}, [](const std::string& name, std::vector<float>& values) {
+        if (name == "model.norm.weight") {
+            values[3] = NAN;
+        }
+    });
+    expect_error(train_arguments(), {"model.norm.weight", "nan", "element 3"});
+}
+
+TEST_F(ErrorsTest, TokensAndLengthsThatTheModelDoesNotHave) {
+    write_ragged_data(folder_ / "data.safetensors", {.vocabulary = 200});
+    expect_error(train_arguments(), {"data.safetensors", "vocabulary", "101"});
+    write_ragged_data(folder_ / "data.safetensors", {.tokens = 300});
+    expect_error(train_arguments(), {"299", "positions"});
+    expect_error({"train", "--set", "data.sequence_length=5000"}, {"5000", "1024", "data.sequence_length"});
+}
+
+TEST_F(ErrorsTest, EmptyAndMissingData) {
+    write_text(folder_ / "empty.txt", "");
+    expect_error({"train", "--set", "data.train=empty.txt"}, {"empty.txt", "empty"});
+    expect_error({"train", "--set", "data.train=nowhere.txt"}, {"nowhere.txt"});
+    const std::vector<int64_t> ids(8, 1);
+    const std::vector<int64_t> masked(8, -100);
+    write_safetensors(folder_ / "masked.safetensors", {{"input_ids", "I64", {2, 4}, std::as_bytes(std::span(ids))},
+                                                       {"labels", "I64", {2, 4}, std::as_bytes(std::span(masked))}});
+    expect_error(train_arguments({"data.train=" + (folder_ / "masked.safetensors").string()}), {"masked.safetensors", "no counted target"});
+}
+
+TEST_F(ErrorsTest, UnsupportedModels) {
+    copy_model("llama", folder_ / "model", {{"hidden_act", "\"relu\""}});
+    expect_error(train_arguments(), {"hidden_act", "relu", "silu"});
+    copy_model("gpt2", folder_ / "model", {{"scale_attn_by_inverse_layer_idx", "true"}});
+    expect_error(train_arguments(), {"scale_attn_by_inverse_layer_idx"});
+    copy_model("llama", folder_ / "model", {{"model_type", "\"mamba\""}});
+    expect_error(train_arguments(), {"mamba", "llama", "qwen3"});
+}
+
+TEST_F(ErrorsTest, ACheckpointOfAnotherModelOrDefinitionIsRefused) {
+    ASSERT_EQ(run_program(train_arguments()).exit_code, 0);
+    const std::string run = (folder_ / "run").string();
+    expect_error({"train", "--resume", run, "--set", "window.grain_samples=3"}, {"window.grain_samples", "3"});
+    expect_error({"train", "--resume", run, "--set", "model.from=" + golden("qwen2").string()}, {"model", "another run"});
+    expect_error({"train", "--resume", (folder_ / "nowhere").string()}, {"nowhere", "run.toml"});
+}
+
+TEST_F(ErrorsTest, ACorruptedCheckpointIsFound) {
+    ASSERT_EQ(run_program(train_arguments()).exit_code, 0);
+    const fs::path weights = folder_ / "run" / "checkpoints" / "step-4" / "weights.safetensors";
+    std::string bytes = read_text(weights);
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+    write_text(weights, bytes);
+    expect_error({"train", "--resume", (folder_ / "run").string()}, {"step-4", "damaged", "weights.safetensors"});
+}
+
+// A limit on the size of files stands for a full disk: the write fails in the middle.
+TEST_F(ErrorsTest, AFullDiskKeepsTheOldCheckpoint) {
+    ASSERT_EQ(run_program(train_arguments()).exit_code, 0);
+    const std::string run = (folder_ / "run").string();
+    const std::string before = sha256_of(folder_ / "run" / "checkpoints" / "step-4" / "weights.safetensors");
+    const auto resume = std::vector<std::string>{"train", "--resume", run, "--set", "schedule.steps=6"};
+    {
+        const struct rlimit small = {.rlim_cur = 20'000, .rlim_max = RLIM_INFINITY};
+        struct rlimit old {};
+        getrlimit(RLIMIT_FSIZE, &old);
+        std::signal(SIGXFSZ, SIG_IGN);  // inherited by the program: writes then fail with "File too large"
+        setrlimit(RLIMIT_FSIZE, &small);
+        const ProgramResult result = run_program(resume, folder_.path());
+        setrlimit(RLIMIT_FSIZE, &old);
+        std::signal(SIGXFSZ, SIG_DFL);
+        EXPECT_EQ(result.exit_code, 1) << result.output;
+        EXPECT_NE(result.output.find("checkpoints"), std::string::npos) << result.output;
+    }
+    EXPECT_EQ(list_checkpoints(folder_ / "run" / "checkpoints"), std::vector<int64_t>{4});
+    EXPECT_EQ(sha256_of(folder_ / "run" / "checkpoints" / "step-4" / "weights.safetensors"), before);
+    EXPECT_EQ(run_program(resume, folder_.path()).exit_code, 0) << "with room again it goes on";
+}
+
+TEST_F(ErrorsTest, ThreeSkippedWindowsInARowStopTheRun) {
+    copy_model("gpt2", folder_ / "model", {}, [](const std::string& name, std::vector<float>& values) {
+        if (name == "transformer.wpe.weight") {
+            std::fill(values.begin(), values.end(), 3e38F);  // finite, but its mean is not
+        }
+    });
+    expect_error(train_arguments(), {"three windows in a row", "grain 0", "samples"});
+}
+
+}  // namespace
+}  // namespace accrue::testing

@@ -1,0 +1,192 @@
+// The law: the weights do not depend on how a window was cut, who computed it or in which order.
+
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+#include <numeric>
+
+#include "accrue/base/random.h"
+#include "tests/support.h"
+
+namespace accrue::testing {
+namespace {
+
+struct Shape {
+    std::string name;
+    std::string model;
+    std::string dtype;
+    std::map<std::string, std::string> config;  // edits of config.json
+};
+
+void PrintTo(const Shape& shape, std::ostream* out) {
+    *out << shape.name;
+}
+
+constexpr int64_t kSteps = 20;
+
+// Windows of 7 samples in epochs of 30: ragged lengths, a sample that counts nothing, a short last grain, a short last window.
+class LawTest : public ::testing::TestWithParam<Shape> {
+protected:
+    LawTest() {
+        write_ragged_data(folder_ / "data.safetensors", {});
+        copy_model(GetParam().model, folder_ / "model", GetParam().config);
+    }
+
+    [[nodiscard]] Settings settings() const {
+        Settings settings = small_settings(folder_ / "model", folder_ / "data.safetensors");
+        settings.compute.dtype = GetParam().dtype;
+        return settings;
+    }
+
+    TemporaryFolder folder_;
+};
+
+TEST_P(LawTest, ThreadsAndMicroBatchesKeepTheBits) {
+    const std::string expected = TestRun(settings(), 1).run(kSteps);
+    for (const int threads : {1, 2, 3}) {
+        for (const int64_t grains : {1, 2, 5, 100}) {
+            Settings cut_otherwise = settings();
+            cut_otherwise.window.micro_batch_grains = grains;
+            EXPECT_EQ(TestRun(cut_otherwise, threads).run(kSteps), expected) << threads << " threads, " << grains << " grains";
+        }
+    }
+}
+
+TEST_P(LawTest, AnotherGrainIsAnotherDefinition) {
+    Settings other = settings();
+    other.window.grain_samples = 3;
+    EXPECT_NE(TestRun(other, 1).run(kSteps), TestRun(settings(), 1).run(kSteps));
+}
+
+// Adds a window's grains in shuffled order into several sums, then merges these in a shuffled tree.
+TEST_P(LawTest, OrderAndTreeOfSumsKeepTheBits) {
+    TestRun run(settings(), 2);
+    (void)run.step();
+    const Window window = run.window();
+    const Units units = run.engine.state.units;
+    const int64_t flat = run.engine.model.parameters().flat_elements;
+    const std::vector<SumTensor> tensors(run.engine.sum.tensors().begin(), run.engine.sum.tensors().end());
+    const auto add_grains = [&](GradientSum& sum, const std::vector<int64_t>& grains) {
+        for (const MicroBatch& batch : cut(grains, 2)) {
+            run.engine.model.forward_backward(run.loader.load(window, batch.grains), run.engine.weights_to_read(), sum);
+        }
+    };
+    std::vector<int64_t> order(static_cast<size_t>(window.grains()));
+    std::iota(order.begin(), order.end(), 0);
+    GradientSum whole(tensors, flat, SumKind::exact, *run.kernels);
+    whole.open(window.grains(), units);
+    add_grains(whole, order);
+
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+        std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+            return mix(seed, static_cast<uint64_t>(a)) < mix(seed, static_cast<uint64_t>(b));
+        });
+        std::vector<std::unique_ptr<GradientSum>> parts;
+        for (size_t first = 0; first < order.size(); first += 1 + seed % 2) {
+            parts.push_back(std::make_unique<GradientSum>(tensors, flat, SumKind::exact, *run.kernels));
+            parts.back()->open(window.grains(), units);
+            const size_t last = std::min(order.size(), first + 1 + seed % 2);
+            add_grains(*parts.back(), {order.begin() + static_cast<int64_t>(first), order.begin() + static_cast<int64_t>(last)});
+        }
+        while (parts.size() > 1) {
+            const size_t into = mix(seed, parts.size()) % (parts.size() - 1);
+            parts[into]->add(*parts.back());
+            parts.pop_back();
+        }
+        EXPECT_TRUE(std::ranges::equal(parts[0]->bytes(), whole.bytes())) << "seed " << seed;
+        EXPECT_EQ(parts[0]->ledger(), whole.ledger()) << "seed " << seed;
+    }
+}
+
+// Units far too fine for the window: the sums would not fit, and the window is replayed with coarser ones.
+TEST_P(LawTest, AnOverflowIsReplayedAlikeByEverybody) {
+    const auto run_with_fine_units = [&](int threads, int64_t grains) {
+        Settings cut_otherwise = settings();
+        cut_otherwise.window.micro_batch_grains = grains;
+        TestRun run(cut_otherwise, threads);
+        (void)run.step();
+        std::vector<int32_t> exponents = run.engine.state.units.exponents();
+        for (int32_t& exponent : exponents) {
+            exponent -= 40;
+        }
+        run.engine.state.units = Units(exponents);
+        const auto report = run.step();
+        EXPECT_GE(report->replays, 1);
+        return run.run(6);
+    };
+    const std::string expected = run_with_fine_units(1, 1);
+    for (const int threads : {2, 3}) {
+        for (const int64_t grains : {2, 100}) {
+            EXPECT_EQ(run_with_fine_units(threads, grains), expected) << threads << " threads, " << grains << " grains";
+        }
+    }
+}
+
+// Stops after every micro-batch by a flag; the sums stay in memory here (the program's tests go through the disk).
+TEST_P(LawTest, StoppingInsideAWindowAndGoingOnKeepsTheBits) {
+    TestRun straight(settings(), 2);
+    TestRun halting(settings(), 2);
+    for (int64_t step = 0; step < 3; ++step) {
+        (void)straight.step();
+        halting.stop = true;
+        EXPECT_FALSE(halting.step().has_value());
+        EXPECT_TRUE(halting.engine.state.window_open);
+        halting.stop = false;
+        EXPECT_TRUE(halting.step().has_value());
+    }
+    EXPECT_EQ(halting.engine.weights_hash(), straight.engine.weights_hash());
+}
+
+std::vector<Shape> shapes() {
+    const std::map<std::string, std::string> dropout = {{"resid_pdrop", "0.1"}, {"embd_pdrop", "0.1"}, {"attn_pdrop", "0.1"}};
+    std::vector<Shape> result;
+    for (const char* dtype : {"fp32", "bf16"}) {
+        result.push_back({.name = cat("untied_", dtype), .model = "llama", .dtype = dtype, .config = {}});
+        result.push_back({.name = cat("tied_", dtype), .model = "qwen2", .dtype = dtype, .config = {}});
+        result.push_back({.name = cat("dropout_", dtype), .model = "gpt2", .dtype = dtype, .config = dropout});
+        result.push_back({.name = cat("head_norms_", dtype), .model = "qwen3", .dtype = dtype, .config = {}});
+    }
+    return result;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, LawTest, ::testing::ValuesIn(shapes()), [](const auto& info) { return info.param.name; });
+
+// The last position's embedding is so large that a sample of full length gives infinities: its windows are skipped, by everybody.
+TEST(SkipTest, AWindowThatIsNotFiniteIsSkippedAlikeByEverybody) {
+    TemporaryFolder folder;
+    write_ragged_data(folder / "data.safetensors", {.samples = 30});
+    copy_model("gpt2", folder / "model", {}, [](const std::string& name, std::vector<float>& values) {
+        if (name == "transformer.wpe.weight") {
+            std::fill(values.begin() + 22 * 32, values.begin() + 23 * 32, 3e38F);
+        }
+    });
+    const auto run_it = [&](const std::string& dtype, int threads, int64_t grains) {
+        Settings settings = small_settings(folder / "model", folder / "data.safetensors");
+        settings.window.samples = 2;
+        settings.window.grain_samples = 1;
+        settings.window.micro_batch_grains = grains;
+        settings.compute.dtype = dtype;
+        TestRun run(settings, threads);
+        std::string skipped;
+        while (run.engine.state.step < 15) {
+            const std::string before = run.engine.weights_hash();
+            const auto updates = run.engine.optimizer->counters().updates;
+            const auto report = run.step();
+            skipped += report->skipped ? 's' : '.';
+            if (report->skipped) {
+                EXPECT_EQ(run.engine.weights_hash(), before);
+                EXPECT_EQ(run.engine.optimizer->counters().updates, updates);
+            }
+        }
+        return skipped + run.engine.weights_hash();
+    };
+    for (const char* dtype : {"fp32", "bf16"}) {
+        const std::string expected = run_it(dtype, 1, 1);
+        EXPECT_NE(expected.find('s'), std::string::npos) << "no window was skipped: " << expected;
+        EXPECT_NE(expected.find('.'), std::string::npos) << "all windows were skipped: " << expected;
+        EXPECT_EQ(run_it(dtype, 3, 2), expected);
+    }
+}
+
+}  // namespace
+}  // namespace accrue::testing

@@ -1,0 +1,239 @@
+#include "tests/support.h"
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fcntl.h>
+
+#include "accrue/base/file.h"
+#include "accrue/base/random.h"
+#include "accrue/model/model_folder.h"
+#include "accrue/tensor/safetensors.h"
+
+namespace accrue::testing {
+
+namespace fs = std::filesystem;
+
+TemporaryFolder::TemporaryFolder() {
+    std::string pattern = (fs::temp_directory_path() / "accrue-test-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+}
+
+TemporaryFolder::~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+}
+
+fs::path golden(const std::string& name) {
+    return fs::path(ACCRUE_SOURCE_DIR) / "tests" / "golden" / name;
+}
+
+void write_ragged_data(const fs::path& file, const RaggedData& data) {
+    std::vector<int64_t> ids;
+    std::vector<int64_t> labels;
+    for (int64_t sample = 0; sample < data.samples; ++sample) {
+        const auto draw = [&](uint64_t place) { return mix(data.seed, static_cast<uint64_t>(sample), place); };
+        const int64_t length = draw(1000) % 3 == 0 ? data.tokens : 3 + static_cast<int64_t>(draw(1001) % (data.tokens - 2));
+        const int64_t masked = draw(1002) % 2 == 0 ? 0 : static_cast<int64_t>(draw(1003) % 3);
+        for (int64_t place = 0; place < data.tokens; ++place) {
+            const auto id = static_cast<int64_t>(draw(static_cast<uint64_t>(place)) % static_cast<uint64_t>(data.vocabulary));
+            ids.push_back(place < length ? id : 0);
+            labels.push_back(place >= length || place < masked || sample == 3 ? -100 : id);
+        }
+    }
+    const std::vector<int64_t> shape = {data.samples, data.tokens};
+    write_safetensors(file, {{"input_ids", "I64", shape, std::as_bytes(std::span(ids))},
+                             {"labels", "I64", shape, std::as_bytes(std::span(labels))}});
+}
+
+void copy_model(const std::string& golden_name, const fs::path& to, const std::map<std::string, std::string>& config_values,
+                const std::function<void(const std::string&, std::vector<float>&)>& edit) {
+    fs::create_directories(to);
+    auto config = nlohmann::json::parse(read_text(golden(golden_name) / "config.json"));
+    for (const auto& [key, value] : config_values) {
+        config[key] = nlohmann::json::parse(value);
+    }
+    write_text(to / "config.json", config.dump(2));
+    const SafetensorsFile source(golden(golden_name) / "model.safetensors");
+    std::map<std::string, std::vector<float>> values;
+    std::vector<TensorToStore> tensors;
+    for (const auto& [name, tensor] : source.tensors()) {
+        std::vector<float>& here = values[name];
+        here.resize(static_cast<size_t>(tensor.elements()));
+        source.read_floats(name, here);
+        if (edit) {
+            edit(name, here);
+        }
+        tensors.push_back({name, "F32", tensor.shape, std::as_bytes(std::span(here))});
+    }
+    write_safetensors(to / "model.safetensors", tensors);
+}
+
+namespace {
+
+std::unique_ptr<Kernels> kernels_for(const Settings& settings, Pool& pool, Arena& arena) {
+    return settings.compute.device == "reference" ? make_reference_kernels(arena)
+                                                  : make_cpu_kernels(pool, arena, settings.compute.instruction_set);
+}
+
+constexpr int64_t kArenaBytes = int64_t{256} << 20;
+
+}  // namespace
+
+TestRun::TestRun(const Settings& settings, int threads)
+    : inputs(open_inputs(settings)),
+      pool(threads),
+      arena(kArenaBytes),
+      kernels(kernels_for(inputs.settings, pool, arena)),
+      engine(inputs.settings, inputs.model, inputs.longest_sample(), *kernels),
+      loader(*inputs.train, SampleOrder(settings.data.order == "sequential" ? SampleOrder::Kind::sequential
+                                                                            : SampleOrder::Kind::shuffled,
+                                        static_cast<uint64_t>(settings.run.seed), inputs.train->size())) {
+    const View<float> master = engine.weights.master;
+    const std::span<float> flat(master.data, static_cast<size_t>(master.columns));
+    if (settings.model.from.empty()) {
+        initialize_weights(engine.model.parameters(), static_cast<uint64_t>(settings.run.seed), flat);
+    } else {
+        load_model_weights(settings.model.from, engine.model.parameters(), flat);
+    }
+    engine.refresh_copy();
+}
+
+Window TestRun::window() const {
+    const DataPosition& position = engine.state.position;
+    return window_at(position, loader.epoch_samples(), engine.rules.window,
+                     [&](int64_t place) { return loader.weight_at(position.epoch, place); });
+}
+
+std::optional<StepReport> TestRun::step() {
+    return run_step(engine, loader, window(), stop);
+}
+
+std::string TestRun::run(int64_t steps) {
+    while (engine.state.step < steps) {
+        (void)step();
+    }
+    return engine.weights_hash();
+}
+
+std::vector<double> TestRun::mean_gradient(int64_t parameter) const {
+    const MeanView mean = engine.sum.mean().of(parameter);
+    std::vector<double> values;
+    for (int64_t i = 0; i < mean.elements; ++i) {
+        const double sum = mean.kind == SumKind::exact ? static_cast<double>(static_cast<const int64_t*>(mean.data)[i])
+                                                       : static_cast<double>(static_cast<const float*>(mean.data)[i]);
+        values.push_back(sum * mean.factor);
+    }
+    return values;
+}
+
+Settings small_settings(const fs::path& model, const fs::path& data) {
+    Settings settings;
+    settings.model.preset = "";
+    settings.model.from = model.string();
+    settings.data.train = {data.string()};
+    settings.data.order = "shuffled";
+    settings.window.samples = 7;
+    settings.window.grain_samples = 2;
+    settings.window.micro_batch_grains = 1;
+    settings.optimizer.rate = 1e-2;
+    settings.schedule = {.kind = "constant", .steps = 20, .warmup_steps = 0};
+    settings.compute.dtype = "fp32";
+    settings.run.evaluate_steps = 0;
+    return settings;
+}
+
+namespace {
+
+struct Child {
+    pid_t pid = -1;
+    int output = -1;
+};
+
+Child start(const std::vector<std::string>& arguments, const fs::path& folder) {
+    std::array<int, 2> ends{};
+    if (pipe(ends.data()) != 0) {
+        std::abort();
+    }
+    const pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        std::vector<char*> words;
+        std::string program = ACCRUE_PROGRAM;
+        words.push_back(program.data());
+        std::vector<std::string> copies = arguments;
+        for (std::string& argument : copies) {
+            words.push_back(argument.data());
+        }
+        words.push_back(nullptr);
+        if (chdir(folder.c_str()) == 0) {
+            execv(program.c_str(), words.data());
+        }
+        _exit(127);
+    }
+    close(ends[1]);
+    return {.pid = pid, .output = ends[0]};
+}
+
+ProgramResult wait_for(const Child& child) {
+    ProgramResult result;
+    std::array<char, 4096> piece{};
+    for (ssize_t got = 0; (got = read(child.output, piece.data(), piece.size())) > 0;) {
+        result.output.append(piece.data(), static_cast<size_t>(got));
+    }
+    close(child.output);
+    int status = 0;
+    waitpid(child.pid, &status, 0);
+    result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return result;
+}
+
+}  // namespace
+
+ProgramResult run_program(const std::vector<std::string>& arguments, const fs::path& folder) {
+    return wait_for(start(arguments, folder));
+}
+
+ProgramResult signal_program(const std::vector<std::string>& arguments, int signal, const std::function<bool()>& ready) {
+    const Child child = start(arguments, ".");
+    for (siginfo_t info{}; info.si_pid != child.pid && !ready();) {
+        waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED | WNOHANG | WNOWAIT);  // has it ended by itself?
+    }
+    kill(child.pid, signal);
+    return wait_for(child);
+}
+
+std::string sha256_of(const fs::path& file) {
+    const std::string command = "sha256sum '" + file.string() + "'";
+    std::array<char, 64> digits{};
+    FILE* pipe = popen(command.c_str(), "r");
+    const size_t got = fread(digits.data(), 1, digits.size(), pipe);
+    pclose(pipe);
+    return {digits.data(), got};
+}
+
+std::vector<std::string> comparable_metrics(const fs::path& file, MicroBatches micro_batches) {
+    std::vector<std::string> lines;
+    std::ifstream input(file);
+    for (std::string line; std::getline(input, line);) {
+        auto json = nlohmann::ordered_json::parse(line);
+        for (const char* key : {"seconds", "grain_seconds_mean", "grain_seconds_max", "data_wait_seconds", "epoch_seconds",
+                                "tokens_per_second", "updates_per_hour", "peak_bytes", "memory_efficiency"}) {
+            json.erase(key);
+        }
+        if (micro_batches == MicroBatches::ignore) {
+            json.erase("micro_batches");
+        }
+        lines.push_back(json.dump());
+    }
+    return lines;
+}
+
+}  // namespace accrue::testing

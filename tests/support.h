@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "accrue/train/engine.h"
+#include "accrue/train/inputs.h"
+#include "accrue/train/step.h"
+
+namespace accrue::testing {
+
+// A folder that is removed with the object.
+class TemporaryFolder {
+public:
+    TemporaryFolder();
+    ~TemporaryFolder();
+    [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+    [[nodiscard]] std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+private:
+    std::filesystem::path path_;
+};
+
+[[nodiscard]] std::filesystem::path golden(const std::string& name);
+
+// Samples of different lengths with masked prompts, one of which counts nothing, as input_ids and labels.
+struct RaggedData {
+    int64_t samples = 30;
+    int64_t tokens = 24;
+    int64_t vocabulary = 101;
+    uint64_t seed = 1;
+};
+void write_ragged_data(const std::filesystem::path& file, const RaggedData& data);
+
+// A copy of a golden model whose config.json is edited, and whose weights may be.
+void copy_model(const std::string& golden_name, const std::filesystem::path& to,
+                const std::map<std::string, std::string>& config_values,
+                const std::function<void(const std::string& tensor, std::vector<float>& values)>& edit = {});
+
+// An engine in this process with all it stands on.
+struct TestRun {
+    TestRun(const Settings& settings, int threads);
+
+    // Steps until `steps` are done and returns the hash of the weights.
+    std::string run(int64_t steps);
+    std::optional<StepReport> step();
+    [[nodiscard]] Window window() const;
+    // The mean gradient of one parameter from the sums as they stand.
+    [[nodiscard]] std::vector<double> mean_gradient(int64_t parameter) const;
+
+    RunInputs inputs;
+    Pool pool;
+    Arena arena;
+    std::unique_ptr<Kernels> kernels;
+    Engine engine;
+    Loader loader;
+    StopFlag stop{false};
+};
+
+// Settings for a golden-sized model on a data file.
+[[nodiscard]] Settings small_settings(const std::filesystem::path& model, const std::filesystem::path& data);
+
+// What a program did.
+struct ProgramResult {
+    int exit_code = -1;  // 128 + signal when killed
+    std::string output;  // stdout and stderr together
+};
+[[nodiscard]] ProgramResult run_program(const std::vector<std::string>& arguments, const std::filesystem::path& folder = ".");
+
+// Starts the program and sends it a signal as soon as `ready()` says so.
+[[nodiscard]] ProgramResult signal_program(const std::vector<std::string>& arguments, int signal,
+                                           const std::function<bool()>& ready);
+
+[[nodiscard]] std::string sha256_of(const std::filesystem::path& file);
+
+// metrics.jsonl without what a cut, a machine or a clock may change: times, bytes and, where asked, the number of micro-batches.
+enum class MicroBatches { compare, ignore };
+[[nodiscard]] std::vector<std::string> comparable_metrics(const std::filesystem::path& file, MicroBatches micro_batches);
+
+}  // namespace accrue::testing
