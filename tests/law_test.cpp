@@ -52,6 +52,31 @@ TEST_P(LawTest, ThreadsAndMicroBatchesKeepTheBits) {
     }
 }
 
+// Not the law's promise, but fp32 sums keep grain order, so they too repeat whatever the cut.
+TEST_P(LawTest, Fp32SumsKeepTheirBitsInOneProcess) {
+    const auto run_with = [&](int threads, int64_t grains) {
+        Settings plain = settings();
+        plain.compute.sums = "fp32";
+        plain.window.micro_batch_grains = grains;
+        return TestRun(plain, threads).run(kSteps);
+    };
+    const std::string expected = run_with(1, 1);
+    EXPECT_NE(expected, TestRun(settings(), 1).run(kSteps)) << "exact and fp32 sums round differently";
+    EXPECT_EQ(run_with(2, 2), expected);
+    EXPECT_EQ(run_with(3, 100), expected);
+}
+
+TEST_P(LawTest, AWindowGivenInTokensKeepsItsBits) {
+    const auto run_with = [&](int threads, int64_t grains) {
+        Settings in_tokens = settings();
+        in_tokens.window.samples = 0;
+        in_tokens.window.tokens = 60;
+        in_tokens.window.micro_batch_grains = grains;
+        return TestRun(in_tokens, threads).run(kSteps);
+    };
+    EXPECT_EQ(run_with(3, 2), run_with(1, 1));
+}
+
 TEST_P(LawTest, AnotherGrainIsAnotherDefinition) {
     Settings other = settings();
     other.window.grain_samples = 3;

@@ -35,6 +35,25 @@ void finish_grains(const TokenBatch& batch, std::span<const float> losses, Gradi
     }
 }
 
+// fp32 sums are added in grain order, so a row that one grain of the batch holds back must be held back by all of them.
+bool holds_alike(const TokenBatch& batch, GradientSink& sink) {
+    return !batch.grains.empty() && sink.sum_of(batch.grains.front().number, 0).kind == SumKind::fp32;
+}
+
+// Which words each grain looks up.
+std::vector<Lookup> lookups_of(const TokenBatch& batch, GradientSink& sink) {
+    std::vector<Lookup> lookups;
+    for (const auto& [number, range] : batch.grains) {
+        const auto ids = std::span(batch.tokens).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.rows));
+        lookups.push_back(holds_alike(batch, sink) ? Lookup(ids, batch.tokens) : Lookup(ids));
+    }
+    return lookups;
+}
+
+int64_t held_slots(const TokenBatch& batch, size_t grain, GradientSink& sink) {
+    return holds_alike(batch, sink) ? batch.rows() : batch.grains[grain].range.rows;
+}
+
 }  // namespace
 
 // A batch's numbers on the device.
@@ -112,13 +131,10 @@ void Decoder::forward_backward(const TokenBatch& batch, const Weights& weights, 
         here.mlp = mlp_forward(pass, context, block, static_cast<int64_t>(layer), here.mlp_input.view, stream.view);
     }
 
-    std::vector<Lookup> lookups;
+    const std::vector<Lookup> lookups = lookups_of(batch, sink);
     std::vector<HeldEmbedding> held;
-    for (const auto& [number, range] : batch.grains) {
-        lookups.emplace_back(std::span(batch.tokens).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.rows)));
-        if (config_.tied) {
-            held.emplace_back(arena, lookups.back(), config_.vocabulary, config_.width);
-        }
+    for (size_t grain = 0; config_.tied && grain < lookups.size(); ++grain) {
+        held.emplace_back(arena, lookups[grain], held_slots(batch, grain, sink), config_.vocabulary, config_.width);
     }
     const Leased<float> d_stream = take_matrix<float>(arena, rows, config_.width);
     fill_zero(kernels_, d_stream.view);

@@ -17,24 +17,27 @@ View<T> some_of(View<T> values, int64_t first, int64_t count) {
 
 }  // namespace
 
-Lookup::Lookup(std::span<const int32_t> ids) : places(ids.size()) {
+Lookup::Lookup(std::span<const int32_t> ids) : Lookup(ids, ids) {}
+
+Lookup::Lookup(std::span<const int32_t> ids, std::span<const int32_t> also)
+    : entries(also.begin(), also.end()), places(ids.size()) {
+    std::sort(entries.begin(), entries.end());
+    entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
+    const auto id_of = [&](int32_t place) { return ids[static_cast<size_t>(place)]; };
     std::iota(places.begin(), places.end(), 0);
-    std::stable_sort(places.begin(), places.end(),
-                     [&](int32_t a, int32_t b) { return ids[static_cast<size_t>(a)] < ids[static_cast<size_t>(b)]; });
-    for (size_t i = 0; i < places.size(); ++i) {
-        const int32_t id = ids[static_cast<size_t>(places[i])];
-        if (entries.empty() || entries.back() != id) {
-            entries.push_back(id);
-            first_place.push_back(static_cast<int32_t>(i));
+    std::stable_sort(places.begin(), places.end(), [&](int32_t a, int32_t b) { return id_of(a) < id_of(b); });
+    size_t next = 0;
+    for (const int32_t entry : entries) {
+        first_place.push_back(static_cast<int32_t>(next));
+        while (next < places.size() && id_of(places[next]) == entry) {
+            ++next;
         }
     }
-    first_place.push_back(static_cast<int32_t>(places.size()));
+    first_place.push_back(static_cast<int32_t>(next));
 }
 
-HeldEmbedding::HeldEmbedding(Arena& arena, const Lookup& lookup, int64_t vocabulary, int64_t width)
-    : slot_of_row(static_cast<size_t>(vocabulary), -1),
-      // As many slots as places, not as distinct words: the plan of a run must hold for any words.
-      values(take_matrix<float>(arena, static_cast<int64_t>(lookup.places.size()), width)) {
+HeldEmbedding::HeldEmbedding(Arena& arena, const Lookup& lookup, int64_t slots, int64_t vocabulary, int64_t width)
+    : slot_of_row(static_cast<size_t>(vocabulary), -1), values(take_matrix<float>(arena, slots, width)) {
     for (size_t slot = 0; slot < lookup.entries.size(); ++slot) {
         slot_of_row[static_cast<size_t>(lookup.entries[slot])] = static_cast<int32_t>(slot);
     }

@@ -11,6 +11,8 @@ struct Lookup {
     std::vector<int32_t> places;
 
     explicit Lookup(std::span<const int32_t> ids);
+    // The same, with an entry for each of `also` too, even where no place reads it.
+    Lookup(std::span<const int32_t> ids, std::span<const int32_t> also);
     [[nodiscard]] LookupIndex index() const { return {.entries = entries, .first_place = first_place, .places = places}; }
 };
 
@@ -21,7 +23,8 @@ struct HeldEmbedding {
     Leased<float> values;
 
     HeldEmbedding() = default;
-    HeldEmbedding(Arena& arena, const Lookup& lookup, int64_t vocabulary, int64_t width);
+    // `slots`: as many as the lookup could ever have, because the plan of a run must hold for any words.
+    HeldEmbedding(Arena& arena, const Lookup& lookup, int64_t slots, int64_t vocabulary, int64_t width);
     [[nodiscard]] HeldRows rows() const { return {.slot_of_row = slot_of_row, .values = values.view}; }
 };
 

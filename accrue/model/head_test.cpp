@@ -13,6 +13,13 @@ TEST(LookupTest, EntriesAscendAndPlacesKeepTheirOrder) {
     EXPECT_EQ(lookup.places, (std::vector<int32_t>{3, 1, 4, 0, 2, 5}));
 }
 
+TEST(LookupTest, EntriesCanBeNamedThatNoPlaceReads) {
+    const Lookup lookup(std::vector<int32_t>{5, 2}, std::vector<int32_t>{5, 2, 9, 0});
+    EXPECT_EQ(lookup.entries, (std::vector<int32_t>{0, 2, 5, 9}));
+    EXPECT_EQ(lookup.first_place, (std::vector<int32_t>{0, 0, 1, 2, 2}));
+    EXPECT_EQ(lookup.places, (std::vector<int32_t>{1, 0}));
+}
+
 TEST(LookupTest, NothingLooksUpNothing) {
     const Lookup lookup(std::span<const int32_t>{});
     EXPECT_TRUE(lookup.entries.empty());

@@ -140,7 +140,9 @@ std::optional<double> Trainer::validation_loss() {
 
 void Trainer::save_checkpoint() {
     save_state(engine_, definition_, folder_.checkpoints());
-    remove_old_checkpoints(folder_.checkpoints(), inputs_.settings.run.keep_checkpoints);
+    if (inputs_.settings.run.keep_checkpoints > 0) {
+        remove_old_checkpoints(folder_.checkpoints(), inputs_.settings.run.keep_checkpoints);
+    }
 }
 
 void Trainer::note_skip(const StepReport& report) {
