@@ -1,15 +1,16 @@
 // Bad input: each mistake ends with exit code 1 and a message that names the thing.
 
-#include <csignal>
 #include <cmath>
+#include <csignal>
 #include <fstream>
+
+#include "tests/support.h"
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include "accrue/base/file.h"
 #include "accrue/checkpoint/checkpoint.h"
 #include "accrue/tensor/safetensors.h"
-#include "tests/support.h"
 
 namespace accrue::testing {
 namespace {
@@ -27,7 +28,8 @@ protected:
         std::vector<std::string> arguments = {"train"};
         for (const std::string& setting :
              {"model.from=" + (folder_ / "model").string(), "data.train=" + (folder_ / "data.safetensors").string(),
-              std::string("schedule.steps=4"), std::string("window.samples=4"), "run.folder=" + (folder_ / "run").string()}) {
+              std::string("schedule.steps=4"), std::string("window.samples=4"),
+              "run.folder=" + (folder_ / "run").string()}) {
             arguments.insert(arguments.end(), {"--set", setting});
         }
         for (const std::string& setting : more) {
@@ -117,7 +119,8 @@ TEST_F(ErrorsTest, EmptyAndMissingData) {
     const std::vector<int64_t> masked(8, -100);
     write_safetensors(folder_ / "masked.safetensors", {{"input_ids", "I64", {2, 4}, std::as_bytes(std::span(ids))},
                                                        {"labels", "I64", {2, 4}, std::as_bytes(std::span(masked))}});
-    expect_error(train_arguments({"data.train=" + (folder_ / "masked.safetensors").string()}), {"masked.safetensors", "no counted target"});
+    expect_error(train_arguments({"data.train=" + (folder_ / "masked.safetensors").string()}),
+                 {"masked.safetensors", "no counted target"});
 }
 
 TEST_F(ErrorsTest, UnsupportedModels) {
@@ -133,7 +136,8 @@ TEST_F(ErrorsTest, ACheckpointOfAnotherModelOrDefinitionIsRefused) {
     ASSERT_EQ(run_program(train_arguments()).exit_code, 0);
     const std::string run = (folder_ / "run").string();
     expect_error({"train", "--resume", run, "--set", "window.grain_samples=3"}, {"window.grain_samples", "3"});
-    expect_error({"train", "--resume", run, "--set", "model.from=" + golden("qwen2").string()}, {"model", "another run"});
+    expect_error({"train", "--resume", run, "--set", "model.from=" + golden("qwen2").string()},
+                 {"model", "another run"});
     expect_error({"train", "--resume", (folder_ / "nowhere").string()}, {"nowhere", "run.toml"});
 }
 

@@ -1,12 +1,13 @@
 // Parity with Hugging Face transformers, computed there in float64 (tests/golden/README.md).
 
 #include <cmath>
+
+#include "tests/support.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/file.h"
 #include "accrue/tensor/safetensors.h"
-#include "tests/support.h"
 
 namespace accrue::testing {
 namespace {
@@ -29,8 +30,10 @@ struct Tolerances {
     double step_loss;
     double step_norm;
 };
-constexpr Tolerances kFp32 = {.sample_loss = 1e-6, .gradient = 1e-5, .weights = 1e-3, .step_loss = 1e-5, .step_norm = 1e-4};
-constexpr Tolerances kBf16 = {.sample_loss = 2e-3, .gradient = 5e-2, .weights = 1, .step_loss = 2e-3, .step_norm = 5e-2};
+constexpr Tolerances kFp32 = {
+    .sample_loss = 1e-6, .gradient = 1e-5, .weights = 1e-3, .step_loss = 1e-5, .step_norm = 1e-4};
+constexpr Tolerances kBf16 = {
+    .sample_loss = 2e-3, .gradient = 5e-2, .weights = 1, .step_loss = 2e-3, .step_norm = 5e-2};
 
 double relative_l2(const std::vector<double>& got, const std::vector<float>& expected) {
     double difference = 0;
@@ -42,7 +45,8 @@ double relative_l2(const std::vector<double>& got, const std::vector<float>& exp
     return std::sqrt(difference / norm);
 }
 
-Settings settings_of(const Case& which, const nlohmann::json& expected, int64_t grain_samples, int64_t micro_batch_grains) {
+Settings settings_of(const Case& which, const nlohmann::json& expected, int64_t grain_samples,
+                     int64_t micro_batch_grains) {
     Settings settings = small_settings(golden(which.model), golden(which.model) / "batch.safetensors");
     const auto& hyper = expected.at("hyperparameters");
     settings.data.order = "sequential";
@@ -114,7 +118,8 @@ TEST_P(GoldenTest, GradientsStepsAndWeightsAgreeHoweverTheWindowIsCut) {
                 std::vector<float> wanted(static_cast<size_t>(parameters[p].elements()));
                 after.read_floats(parameters[p].name, wanted);
                 const float* got = run.engine.weights.master.data + parameters[p].offset;
-                EXPECT_LT(relative_l2({got, got + parameters[p].elements()}, wanted), tolerances().weights) << parameters[p].name;
+                EXPECT_LT(relative_l2({got, got + parameters[p].elements()}, wanted), tolerances().weights)
+                    << parameters[p].name;
             }
         }
     }

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <gtest/gtest.h>
 #include <numeric>
 
-#include "accrue/base/random.h"
 #include "tests/support.h"
+#include <gtest/gtest.h>
+
+#include "accrue/base/random.h"
 
 namespace accrue::testing {
 namespace {
@@ -24,7 +25,8 @@ void PrintTo(const Shape& shape, std::ostream* out) {
 
 constexpr int64_t kSteps = 20;
 
-// Windows of 7 samples in epochs of 30: ragged lengths, a sample that counts nothing, a short last grain, a short last window.
+// Windows of 7 samples in epochs of 30: ragged lengths, a sample that counts nothing, a short last grain, a short last
+// window.
 class LawTest : public ::testing::TestWithParam<Shape> {
 protected:
     LawTest() {
@@ -47,7 +49,8 @@ TEST_P(LawTest, ThreadsAndMicroBatchesKeepTheBits) {
         for (const int64_t grains : {1, 2, 5, 100}) {
             Settings cut_otherwise = settings();
             cut_otherwise.window.micro_batch_grains = grains;
-            EXPECT_EQ(TestRun(cut_otherwise, threads).run(kSteps), expected) << threads << " threads, " << grains << " grains";
+            EXPECT_EQ(TestRun(cut_otherwise, threads).run(kSteps), expected)
+                << threads << " threads, " << grains << " grains";
         }
     }
 }
@@ -111,7 +114,8 @@ TEST_P(LawTest, OrderAndTreeOfSumsKeepTheBits) {
             parts.push_back(std::make_unique<GradientSum>(tensors, flat, SumKind::exact, *run.kernels));
             parts.back()->open(window.grains(), units);
             const size_t last = std::min(order.size(), first + 1 + seed % 2);
-            add_grains(*parts.back(), {order.begin() + static_cast<int64_t>(first), order.begin() + static_cast<int64_t>(last)});
+            add_grains(*parts.back(),
+                       {order.begin() + static_cast<int64_t>(first), order.begin() + static_cast<int64_t>(last)});
         }
         while (parts.size() > 1) {
             const size_t into = mix(seed, parts.size()) % (parts.size() - 1);
@@ -163,7 +167,8 @@ TEST_P(LawTest, StoppingInsideAWindowAndGoingOnKeepsTheBits) {
 }
 
 std::vector<Shape> shapes() {
-    const std::map<std::string, std::string> dropout = {{"resid_pdrop", "0.1"}, {"embd_pdrop", "0.1"}, {"attn_pdrop", "0.1"}};
+    const std::map<std::string, std::string> dropout = {
+        {"resid_pdrop", "0.1"}, {"embd_pdrop", "0.1"}, {"attn_pdrop", "0.1"}};
     std::vector<Shape> result;
     for (const char* dtype : {"fp32", "bf16"}) {
         result.push_back({.name = cat("untied_", dtype), .model = "llama", .dtype = dtype, .config = {}});
@@ -174,9 +179,11 @@ std::vector<Shape> shapes() {
     return result;
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, LawTest, ::testing::ValuesIn(shapes()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Shapes, LawTest, ::testing::ValuesIn(shapes()),
+                         [](const auto& info) { return info.param.name; });
 
-// The last position's embedding is so large that a sample of full length gives infinities: its windows are skipped, by everybody.
+// The last position's embedding is so large that a sample of full length gives infinities: its windows are skipped, by
+// everybody.
 TEST(SkipTest, AWindowThatIsNotFiniteIsSkippedAlikeByEverybody) {
     TemporaryFolder folder;
     write_ragged_data(folder / "data.safetensors", {.samples = 30});

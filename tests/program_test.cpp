@@ -1,8 +1,10 @@
 // The program as a user runs it: parity, the law through kills and stops, and where everything lies.
 
-#include <csignal>
 #include <cmath>
+#include <csignal>
 #include <fstream>
+
+#include "tests/support.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -10,7 +12,6 @@
 #include "accrue/base/random.h"
 #include "accrue/checkpoint/checkpoint.h"
 #include "accrue/tensor/safetensors.h"
-#include "tests/support.h"
 
 namespace accrue::testing {
 namespace {
@@ -43,9 +44,10 @@ TEST(ProgramTest, EndsWithTheGoldenLossesAndWeights) {
             const auto expected = nlohmann::json::parse(read_text(golden(model) / "expected.json"));
             write_text(folder / "job.toml",
                        cat("[model]\nfrom = \"", golden(model).string(), "\"\n[data]\ntrain = [\"",
-                           (golden(model) / "batch.safetensors").string(), "\"]\norder = \"sequential\"\n[window]\nsamples = ",
-                           expected.at("window_sequences").dump(), "\ngrain_samples = ", grain_samples,
-                           "\nmicro_batch_grains = ", micro_batch, "\n[optimizer]\nrate = 1e-2\n[schedule]\nkind = \"constant\"\n",
+                           (golden(model) / "batch.safetensors").string(),
+                           "\"]\norder = \"sequential\"\n[window]\nsamples = ", expected.at("window_sequences").dump(),
+                           "\ngrain_samples = ", grain_samples, "\nmicro_batch_grains = ", micro_batch,
+                           "\n[optimizer]\nrate = 1e-2\n[schedule]\nkind = \"constant\"\n",
                            "steps = 3\nwarmup_steps = 0\n[compute]\ndtype = \"fp32\"\n[run]\nfolder = \"run\"\n"));
             const ProgramResult result = run_program({"train", (folder / "job.toml").string()});
             ASSERT_EQ(result.exit_code, 0) << result.output;
@@ -85,8 +87,7 @@ protected:
     ProgramLawTest() {
         write_ragged_data(folder_ / "data.safetensors", {});
         write_ragged_data(folder_ / "validation.safetensors", {.samples = 5, .seed = 9});
-        copy_model("gpt2", folder_ / "model",
-                   {{"resid_pdrop", "0.1"}, {"embd_pdrop", "0.1"}, {"attn_pdrop", "0.1"}});
+        copy_model("gpt2", folder_ / "model", {{"resid_pdrop", "0.1"}, {"embd_pdrop", "0.1"}, {"attn_pdrop", "0.1"}});
     }
 
     [[nodiscard]] std::map<std::string, std::string> settings(const std::string& run) const {
@@ -118,14 +119,23 @@ protected:
         std::vector<std::string> arguments = train_with(settings(run));
         const fs::path metrics = folder_ / run / "metrics.jsonl";
         for (int64_t attempt = 0; attempt < 60; ++attempt) {
-            const int64_t wait_for = lines_of(metrics) + static_cast<int64_t>(mix(seed, static_cast<uint64_t>(attempt)) % 5);
-            last_ = signal_program(arguments, signal, [&] { return lines_of(metrics) >= wait_for && fs::exists(metrics); });
+            const int64_t wait_for =
+                lines_of(metrics) + static_cast<int64_t>(mix(seed, static_cast<uint64_t>(attempt)) % 5);
+            last_ =
+                signal_program(arguments, signal, [&] { return lines_of(metrics) >= wait_for && fs::exists(metrics); });
             if (last_.exit_code == 0) {
                 return;
             }
-            ASSERT_TRUE(last_.exit_code == 128 + SIGKILL || last_.exit_code == 128 + SIGTERM || last_.exit_code == 3) << last_.output;
-            stopped_inside_ += last_.output.find("with 0 grain(s)") == std::string::npos && last_.exit_code == 3 ? 1 : 0;
-            arguments = {"train", "--resume", (folder_ / run).string(), "--set", cat("compute.threads=", 1 + attempt % 3), "--set",
+            ASSERT_TRUE(last_.exit_code == 128 + SIGKILL || last_.exit_code == 128 + SIGTERM || last_.exit_code == 3)
+                << last_.output;
+            stopped_inside_ +=
+                last_.output.find("with 0 grain(s)") == std::string::npos && last_.exit_code == 3 ? 1 : 0;
+            arguments = {"train",
+                         "--resume",
+                         (folder_ / run).string(),
+                         "--set",
+                         cat("compute.threads=", 1 + attempt % 3),
+                         "--set",
                          cat("window.micro_batch_grains=", 1)};
             if (attempt == 40) {
                 break;
@@ -174,18 +184,19 @@ TEST_P(ProgramLawTest, ARunStoppedInsideAWindowResumesToTheSameBits) {
     EXPECT_GT(stopped_inside_, 0) << "no stop fell inside a window";
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, ProgramLawTest, ::testing::Values("fp32", "bf16"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Formats, ProgramLawTest, ::testing::Values("fp32", "bf16"),
+                         [](const auto& info) { return info.param; });
 
 TEST(ProgramTest, StopSaysHowToGoOnAndExitsWithThree) {
     TemporaryFolder folder;
     write_ragged_data(folder / "data.safetensors", {});
     const fs::path run = folder / "run";
-    const std::vector<std::string> arguments =
-        train_with({{"model.from", golden("llama").string()},
-                    {"data.train", (folder / "data.safetensors").string()},
-                    {"schedule.steps", "1000000"},
-                    {"run.folder", run.string()}});
-    const ProgramResult result = signal_program(arguments, SIGINT, [&] { return lines_of(run / "metrics.jsonl") >= 2; });
+    const std::vector<std::string> arguments = train_with({{"model.from", golden("llama").string()},
+                                                           {"data.train", (folder / "data.safetensors").string()},
+                                                           {"schedule.steps", "1000000"},
+                                                           {"run.folder", run.string()}});
+    const ProgramResult result =
+        signal_program(arguments, SIGINT, [&] { return lines_of(run / "metrics.jsonl") >= 2; });
     EXPECT_EQ(result.exit_code, 3) << result.output;
     EXPECT_NE(result.output.find("accrue train --resume " + run.string()), std::string::npos) << result.output;
     EXPECT_EQ(list_checkpoints(run / "checkpoints").size(), 1U);
@@ -208,26 +219,31 @@ TEST(ProgramTest, ASecondRunIntoAFolderWithACheckpointIsRefused) {
 
 TEST(ProgramTest, RunsAreNumberedAndHoldWhatTheyPromise) {
     TemporaryFolder folder;
-    const std::vector<std::string> arguments = train_with({{"schedule.steps", "2"}, {"window.samples", "2"},
-                                                           {"data.sequence_length", "32"}});
+    const std::vector<std::string> arguments =
+        train_with({{"schedule.steps", "2"}, {"window.samples", "2"}, {"data.sequence_length", "32"}});
     for (const char* number : {"1", "2"}) {
         const ProgramResult result = run_program(arguments, folder.path());
         ASSERT_EQ(result.exit_code, 0) << result.output;
         const fs::path run = folder / "runs" / number;
-        for (const char* file : {"run.toml", "metrics.jsonl", "checkpoints/step-2", "model/config.json", "model/model.safetensors"}) {
+        for (const char* file :
+             {"run.toml", "metrics.jsonl", "checkpoints/step-2", "model/config.json", "model/model.safetensors"}) {
             EXPECT_TRUE(fs::exists(run / file)) << file;
         }
         EXPECT_NE(result.output.find("validation loss"), std::string::npos) << result.output;
         EXPECT_NE(result.output.find("It writes:"), std::string::npos) << result.output;
         EXPECT_EQ(result.output.find('\r'), std::string::npos) << "a pipe gets plain lines";
     }
-    EXPECT_EQ(sha256_of(folder / "runs/1/model/model.safetensors"), sha256_of(folder / "runs/2/model/model.safetensors"));
+    EXPECT_EQ(sha256_of(folder / "runs/1/model/model.safetensors"),
+              sha256_of(folder / "runs/2/model/model.safetensors"));
 
-    const ProgramResult once = run_program({"sample", "runs/1", "Once", "--tokens", "20", "--seed", "3"}, folder.path());
+    const ProgramResult once =
+        run_program({"sample", "runs/1", "Once", "--tokens", "20", "--seed", "3"}, folder.path());
     EXPECT_EQ(once.exit_code, 0) << once.output;
     EXPECT_EQ(once.output.substr(0, 4), "Once");
-    EXPECT_EQ(run_program({"sample", "runs/1", "Once", "--tokens", "20", "--seed", "3"}, folder.path()).output, once.output);
-    EXPECT_NE(run_program({"sample", "runs/1", "Once", "--tokens", "20", "--seed", "4"}, folder.path()).output, once.output);
+    EXPECT_EQ(run_program({"sample", "runs/1", "Once", "--tokens", "20", "--seed", "3"}, folder.path()).output,
+              once.output);
+    EXPECT_NE(run_program({"sample", "runs/1", "Once", "--tokens", "20", "--seed", "4"}, folder.path()).output,
+              once.output);
     const ProgramResult measured = run_program({"eval", "runs/1"}, folder.path());
     EXPECT_EQ(measured.exit_code, 0) << measured.output;
     EXPECT_NE(measured.output.find("perplexity"), std::string::npos) << measured.output;

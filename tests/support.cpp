@@ -3,11 +3,11 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <fcntl.h>
 
 #include "accrue/base/file.h"
 #include "accrue/base/random.h"
@@ -37,10 +37,12 @@ void write_ragged_data(const fs::path& file, const RaggedData& data) {
     std::vector<int64_t> labels;
     for (int64_t sample = 0; sample < data.samples; ++sample) {
         const auto draw = [&](uint64_t place) { return mix(data.seed, static_cast<uint64_t>(sample), place); };
-        const int64_t length = draw(1000) % 3 == 0 ? data.tokens : 3 + static_cast<int64_t>(draw(1001) % (data.tokens - 2));
+        const int64_t length =
+            draw(1000) % 3 == 0 ? data.tokens : 3 + static_cast<int64_t>(draw(1001) % (data.tokens - 2));
         const int64_t masked = draw(1002) % 2 == 0 ? 0 : static_cast<int64_t>(draw(1003) % 3);
         for (int64_t place = 0; place < data.tokens; ++place) {
-            const auto id = static_cast<int64_t>(draw(static_cast<uint64_t>(place)) % static_cast<uint64_t>(data.vocabulary));
+            const auto id =
+                static_cast<int64_t>(draw(static_cast<uint64_t>(place)) % static_cast<uint64_t>(data.vocabulary));
             ids.push_back(place < length ? id : 0);
             labels.push_back(place >= length || place < masked || sample == 3 ? -100 : id);
         }
@@ -50,7 +52,8 @@ void write_ragged_data(const fs::path& file, const RaggedData& data) {
                              {"labels", "I64", shape, std::as_bytes(std::span(labels))}});
 }
 
-void copy_model(const std::string& golden_name, const fs::path& to, const std::map<std::string, std::string>& config_values,
+void copy_model(const std::string& golden_name, const fs::path& to,
+                const std::map<std::string, std::string>& config_values,
                 const std::function<void(const std::string&, std::vector<float>&)>& edit) {
     fs::create_directories(to);
     auto config = nlohmann::json::parse(read_text(golden(golden_name) / "config.json"));
@@ -201,7 +204,8 @@ ProgramResult run_program(const std::vector<std::string>& arguments, const fs::p
     return wait_for(start(arguments, folder));
 }
 
-ProgramResult signal_program(const std::vector<std::string>& arguments, int signal, const std::function<bool()>& ready) {
+ProgramResult signal_program(const std::vector<std::string>& arguments, int signal,
+                             const std::function<bool()>& ready) {
     const Child child = start(arguments, ".");
     for (siginfo_t info{}; info.si_pid != child.pid && !ready();) {
         waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED | WNOHANG | WNOWAIT);  // has it ended by itself?
@@ -224,8 +228,9 @@ std::vector<std::string> comparable_metrics(const fs::path& file, MicroBatches m
     std::ifstream input(file);
     for (std::string line; std::getline(input, line);) {
         auto json = nlohmann::ordered_json::parse(line);
-        for (const char* key : {"seconds", "grain_seconds_mean", "grain_seconds_max", "data_wait_seconds", "epoch_seconds",
-                                "tokens_per_second", "updates_per_hour", "peak_bytes", "memory_efficiency"}) {
+        for (const char* key :
+             {"seconds", "grain_seconds_mean", "grain_seconds_max", "data_wait_seconds", "epoch_seconds",
+              "tokens_per_second", "updates_per_hour", "peak_bytes", "memory_efficiency"}) {
             json.erase(key);
         }
         if (micro_batches == MicroBatches::ignore) {

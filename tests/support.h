@@ -70,7 +70,8 @@ struct ProgramResult {
     int exit_code = -1;  // 128 + signal when killed
     std::string output;  // stdout and stderr together
 };
-[[nodiscard]] ProgramResult run_program(const std::vector<std::string>& arguments, const std::filesystem::path& folder = ".");
+[[nodiscard]] ProgramResult run_program(const std::vector<std::string>& arguments,
+                                        const std::filesystem::path& folder = ".");
 
 // Starts the program and sends it a signal as soon as `ready()` says so.
 [[nodiscard]] ProgramResult signal_program(const std::vector<std::string>& arguments, int signal,
@@ -78,8 +79,10 @@ struct ProgramResult {
 
 [[nodiscard]] std::string sha256_of(const std::filesystem::path& file);
 
-// metrics.jsonl without what a cut, a machine or a clock may change: times, bytes and, where asked, the number of micro-batches.
+// metrics.jsonl without what a cut, a machine or a clock may change: times, bytes and, where asked, the number of
+// micro-batches.
 enum class MicroBatches { compare, ignore };
-[[nodiscard]] std::vector<std::string> comparable_metrics(const std::filesystem::path& file, MicroBatches micro_batches);
+[[nodiscard]] std::vector<std::string> comparable_metrics(const std::filesystem::path& file,
+                                                          MicroBatches micro_batches);
 
 }  // namespace accrue::testing

@@ -19,8 +19,8 @@ struct SumTensor {
 
 class MeanGradient;
 
-// The gradient of a window: a sum over counted tokens, the loss sum and the count. Two of them add; nobody divides but the
-// optimizer. With exact sums any order and any split of the grains gives the same bits.
+// The gradient of a window: a sum over counted tokens, the loss sum and the count. Two of them add; nobody divides but
+// the optimizer. With exact sums any order and any split of the grains gives the same bits.
 class GradientSum final : public GradientSink {
 public:
     // Takes flat_elements sums from the arena of the kernels.

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <gtest/gtest.h>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "accrue/base/error.h"
 #include "accrue/base/random.h"

@@ -73,8 +73,8 @@ std::optional<GrainLedger::Place> GrainLedger::first_bad() const {
 
 void GrainLedger::add(const GrainLedger& other) {
     if (other.grains() != grains() || other.tensors_ != tensors_) {
-        throw Error(cat("sums of different windows cannot be added: ", grains(), " grains of ", tensors_, " tensors and ",
-                        other.grains(), " grains of ", other.tensors_, " tensors"));
+        throw Error(cat("sums of different windows cannot be added: ", grains(), " grains of ", tensors_,
+                        " tensors and ", other.grains(), " grains of ", other.tensors_, " tensors"));
     }
     for (int64_t number = 0; number < grains(); ++number) {
         if (grain(number).finished && other.grain(number).finished) {

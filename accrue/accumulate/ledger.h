@@ -8,8 +8,8 @@
 
 namespace accrue {
 
-// What is known of each grain of a window besides its gradient: loss, count, and each tensor's record. Reading it goes in grain
-// order, so nothing depends on the order in which grains were finished.
+// What is known of each grain of a window besides its gradient: loss, count, and each tensor's record. Reading it goes
+// in grain order, so nothing depends on the order in which grains were finished.
 class GrainLedger {
 public:
     GrainLedger() = default;

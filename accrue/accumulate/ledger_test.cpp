@@ -9,7 +9,8 @@ namespace {
 
 GrainLedger with_grain(int64_t number) {
     GrainLedger ledger(3, 2);
-    ledger.grain(number) = {.finished = true, .loss_sum = 0.1 * static_cast<double>(number + 1), .counted_tokens = number};
+    ledger.grain(number) = {
+        .finished = true, .loss_sum = 0.1 * static_cast<double>(number + 1), .counted_tokens = number};
     ledger.record(number, 0) = {.squares = 1, .largest = static_cast<float>(number), .finite = true};
     return ledger;
 }

@@ -10,9 +10,9 @@ namespace accrue {
 struct GrainStatistics {
     double norm_mean = 0;
     double norm_variance = 0;  // over grains, divided by their number less one; 0 for one grain
-    // The window, in tokens, at which noise and signal are equal: trace of the covariance over the squared norm of the true gradient
-    // (McCandlish et al. 2018, equation 2.8), estimated without bias for grains of any sizes. Nothing with fewer than two
-    // grains, or when the estimate of the signal is not positive.
+    // The window, in tokens, at which noise and signal are equal: trace of the covariance over the squared norm of the
+    // true gradient (McCandlish et al. 2018, equation 2.8), estimated without bias for grains of any sizes. Nothing
+    // with fewer than two grains, or when the estimate of the signal is not positive.
     std::optional<double> noise_scale;
 };
 

@@ -1,8 +1,9 @@
 #include "accrue/accumulate/statistics.h"
 
 #include <cmath>
-#include <gtest/gtest.h>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "accrue/base/random.h"
 
@@ -42,8 +43,9 @@ TEST(StatisticsTest, NoiseScaleFindsThePlantedRatio) {
         const int64_t size = 5 + grain % 20;
         std::vector<double> sum(kDimensions, 0.0);
         for (int64_t d = 0; d < kDimensions; ++d) {
-            const double noise = std::sqrt(static_cast<double>(size)) * kDeviation *
-                                 static_cast<double>(normal(mix(7, static_cast<uint64_t>(grain), static_cast<uint64_t>(d))));
+            const double noise =
+                std::sqrt(static_cast<double>(size)) * kDeviation *
+                static_cast<double>(normal(mix(7, static_cast<uint64_t>(grain), static_cast<uint64_t>(d))));
             sum[static_cast<size_t>(d)] = static_cast<double>(size) * 1.0 + noise;
             total[static_cast<size_t>(d)] += sum[static_cast<size_t>(d)];
             ledger.record(grain, 0).squares += sum[static_cast<size_t>(d)] * sum[static_cast<size_t>(d)];

@@ -7,11 +7,12 @@
 
 namespace accrue {
 
-// The unit of each tensor's exact sum: 2^exponent. Chosen from the largest |grain gradient| of the last applied step, which is
-// the same for everybody because a maximum has no order.
+// The unit of each tensor's exact sum: 2^exponent. Chosen from the largest |grain gradient| of the last applied step,
+// which is the same for everybody because a maximum has no order.
 class Units {
 public:
-    // How many binary digits a tensor's largest grain gradient gets: its error is at most 2^-39 of itself, and 2^24 grains fit.
+    // How many binary digits a tensor's largest grain gradient gets: its error is at most 2^-39 of itself, and 2^24
+    // grains fit.
     static constexpr int kDigits = 38;
     // A window whose sum might reach 2^62 units is replayed with units this many binary digits coarser.
     static constexpr int kReplayDigits = 16;
@@ -29,7 +30,9 @@ public:
     [[nodiscard]] Units coarser(std::span<const int64_t> tensors) const;
 
     [[nodiscard]] double unit(int64_t tensor) const { return std::ldexp(1.0, exponents_[static_cast<size_t>(tensor)]); }
-    [[nodiscard]] double per_unit(int64_t tensor) const { return std::ldexp(1.0, -exponents_[static_cast<size_t>(tensor)]); }
+    [[nodiscard]] double per_unit(int64_t tensor) const {
+        return std::ldexp(1.0, -exponents_[static_cast<size_t>(tensor)]);
+    }
     [[nodiscard]] bool empty() const { return exponents_.empty(); }
     [[nodiscard]] const std::vector<int32_t>& exponents() const { return exponents_; }
 

@@ -33,7 +33,8 @@ std::vector<MicroBatch> cut(const std::vector<int64_t>& grains, int64_t grains_e
     std::vector<MicroBatch> result;
     for (size_t first = 0; first < grains.size(); first += static_cast<size_t>(grains_each)) {
         const size_t last = std::min(grains.size(), first + static_cast<size_t>(grains_each));
-        result.push_back({.grains = {grains.begin() + static_cast<int64_t>(first), grains.begin() + static_cast<int64_t>(last)}});
+        result.push_back(
+            {.grains = {grains.begin() + static_cast<int64_t>(first), grains.begin() + static_cast<int64_t>(last)}});
     }
     return result;
 }

@@ -14,8 +14,8 @@ struct DataPosition {
     bool operator==(const DataPosition&) const = default;
 };
 
-// The samples of one optimizer step: places first .. first + samples - 1 of an epoch, cut into grains of `grain_samples`.
-// Grains are numbered from 0; the last may be short. Nothing must divide anything.
+// The samples of one optimizer step: places first .. first + samples - 1 of an epoch, cut into grains of
+// `grain_samples`. Grains are numbered from 0; the last may be short. Nothing must divide anything.
 struct Window {
     DataPosition first = {};
     int64_t samples = 0;

@@ -22,9 +22,9 @@ public:
 
     [[nodiscard]] int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-    // Calls body(item, thread) once for each item in 0..items-1, thread in 0..threads()-1, and returns when all are done.
-    // Items are handed out in order to whoever is free: nothing may depend on which thread takes which item, so each item
-    // must own what it writes. The first exception is rethrown here, after the others have finished.
+    // Calls body(item, thread) once for each item in 0..items-1, thread in 0..threads()-1, and returns when all are
+    // done. Items are handed out in order to whoever is free: nothing may depend on which thread takes which item, so
+    // each item must own what it writes. The first exception is rethrown here, after the others have finished.
     // One call at a time, from one thread; body must not call back.
     void run(int64_t items, const std::function<void(int64_t item, int thread)>& body);
 

@@ -7,7 +7,8 @@ namespace accrue {
 // Random numbers are values, not state: each is a hash of what it belongs to, so nothing can depend on a thread,
 // a rank or the order of calls.
 
-// A bijection of 64 bits whose output bits each depend on all input bits (Stafford's variant 13 of the splitmix finalizer).
+// A bijection of 64 bits whose output bits each depend on all input bits (Stafford's variant 13 of the splitmix
+// finalizer).
 [[nodiscard]] constexpr uint64_t mix(uint64_t x) {
     x ^= x >> 30;
     x *= 0xbf58476d1ce4e5b9ULL;
@@ -36,7 +37,8 @@ template <class... More>
 // A standard normal number (Box-Muller) made from one hash.
 [[nodiscard]] float normal(uint64_t hash);
 
-// A permutation of 0..size-1 that can be asked at any place without being stored (a Feistel network that walks its cycles).
+// A permutation of 0..size-1 that can be asked at any place without being stored (a Feistel network that walks its
+// cycles).
 class Permutation {
 public:
     Permutation(uint64_t seed, uint64_t size);

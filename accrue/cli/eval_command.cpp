@@ -1,4 +1,5 @@
 #include <cmath>
+
 #include <fmt/format.h>
 
 #include "accrue/base/error.h"
@@ -20,7 +21,8 @@ std::unique_ptr<Dataset> data_to_evaluate(const EvalCommand& command) {
     }
     auto data = is_run ? open_validation_data(settings) : nullptr;
     if (!data) {
-        throw Error(cat(command.folder, " names no validation data. Give some: accrue eval ", command.folder, " --data FILE"));
+        throw Error(
+            cat(command.folder, " names no validation data. Give some: accrue eval ", command.folder, " --data FILE"));
     }
     return data;
 }
@@ -32,8 +34,8 @@ ExitCode run_eval(const EvalCommand& command) {
     TrainedModel model(command.folder, data->longest(), command.threads);
     check_tokens(*data, model.config());
     const Evaluation result = evaluate(model.decoder(), model.weights(), *data, 1);
-    fmt::print("samples:    {}\ntokens:     {}\nloss:       {:.6f} per token\nperplexity: {:.4f}\n", data->size(), result.tokens,
-               result.loss, std::exp(result.loss));
+    fmt::print("samples:    {}\ntokens:     {}\nloss:       {:.6f} per token\nperplexity: {:.4f}\n", data->size(),
+               result.tokens, result.loss, std::exp(result.loss));
     return ExitCode::done;
 }
 

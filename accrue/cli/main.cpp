@@ -1,6 +1,7 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "accrue/base/error.h"
@@ -37,11 +38,15 @@ CLI::App* add_sample(CLI::App& app, SampleCommand& command) {
     sample->add_option("--top-k", command.sampling.top_k, "Only the k likeliest tokens; 0 = all")
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
-    sample->add_option("--top-p", command.sampling.top_p, "Only the likeliest tokens that together reach this probability")
+    sample
+        ->add_option("--top-p", command.sampling.top_p,
+                     "Only the likeliest tokens that together reach this probability")
         ->capture_default_str()
         ->check(CLI::Range(0.0, 1.0));
     sample->add_option("--seed", command.sampling.seed, "The same seed gives the same text")->capture_default_str();
-    sample->add_option("--tokens", command.sampling.tokens, "At most so many")->capture_default_str()->check(CLI::PositiveNumber);
+    sample->add_option("--tokens", command.sampling.tokens, "At most so many")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
     sample->add_option("--threads", command.threads, "0 = all")->capture_default_str()->check(CLI::NonNegativeNumber);
     return sample;
 }
@@ -49,7 +54,8 @@ CLI::App* add_sample(CLI::App& app, SampleCommand& command) {
 CLI::App* add_eval(CLI::App& app, EvalCommand& command) {
     auto* eval = app.add_subcommand("eval", "Measure the loss of a trained model");
     eval->add_option("folder", command.folder, "A run folder or a Hugging Face model folder")->required();
-    eval->add_option("--data", command.data, "Files to measure on; without, the run's validation data")->type_name("FILE");
+    eval->add_option("--data", command.data, "Files to measure on; without, the run's validation data")
+        ->type_name("FILE");
     eval->add_option("--threads", command.threads, "0 = all")->capture_default_str()->check(CLI::NonNegativeNumber);
     return eval;
 }

@@ -1,5 +1,6 @@
-#include <fmt/format.h>
 #include <sstream>
+
+#include <fmt/format.h>
 
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"

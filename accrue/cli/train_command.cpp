@@ -1,4 +1,5 @@
 #include <cstdio>
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -13,15 +14,17 @@ std::string change_text(const char* what, const std::optional<double>& before, c
     if (!after) {
         return "";
     }
-    return before ? fmt::format("{}: {:.4f} -> {:.4f}\n", what, *before, *after) : fmt::format("{}: {:.4f}\n", what, *after);
+    return before ? fmt::format("{}: {:.4f} -> {:.4f}\n", what, *before, *after)
+                  : fmt::format("{}: {:.4f}\n", what, *after);
 }
 
 std::string end_text(const TrainSummary& summary, const RunFolder& folder) {
     const std::string root = folder.root.string();
     if (summary.end == TrainSummary::End::stopped) {
-        return fmt::format("\nStopped after step {}, with {} grain(s) of the next window already added. All of it is saved.\n"
-                           "Go on with: accrue train --resume {}\n",
-                           summary.step, summary.grains_of_open_window, root);
+        return fmt::format(
+            "\nStopped after step {}, with {} grain(s) of the next window already added. All of it is saved.\n"
+            "Go on with: accrue train --resume {}\n",
+            summary.step, summary.grains_of_open_window, root);
     }
     std::string text = fmt::format("\nDone: {} steps, {} tokens, {:.0f} s of training.\n", summary.step, summary.tokens,
                                    summary.seconds);
@@ -30,8 +33,9 @@ std::string end_text(const TrainSummary& summary, const RunFolder& folder) {
     if (!summary.sample.empty()) {
         text += fmt::format("\nIt writes:\n{}\n", summary.sample);
     }
-    text += fmt::format("\nmodel:       {}\nmetrics:     {}\ncheckpoints: {}\nsettings:    {}\n", folder.model().string(),
-                        folder.metrics().string(), folder.checkpoints().string(), folder.settings().string());
+    text +=
+        fmt::format("\nmodel:       {}\nmetrics:     {}\ncheckpoints: {}\nsettings:    {}\n", folder.model().string(),
+                    folder.metrics().string(), folder.checkpoints().string(), folder.settings().string());
     if (!summary.sample.empty()) {
         text += fmt::format("try:         accrue sample {} \"Once upon a time\"\n", root);
     }

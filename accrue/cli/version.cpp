@@ -1,6 +1,5 @@
-#include "accrue/cli/commands.h"
-
 #include "accrue/base/error.h"
+#include "accrue/cli/commands.h"
 #include "accrue/kernels/kernels.h"
 
 namespace accrue {

@@ -27,7 +27,8 @@ public:
     [[nodiscard]] virtual int64_t weight(int64_t index) const = 0;
     // The longest sample, in tokens.
     [[nodiscard]] virtual int64_t longest() const = 0;
-    // The largest token id, for a check against the model's vocabulary, and where it stands ("file, sample 3, place 7").
+    // The largest token id, for a check against the model's vocabulary, and where it stands ("file, sample 3, place
+    // 7").
     struct LargestToken {
         int64_t token = -1;
         std::string where;
@@ -37,12 +38,15 @@ public:
     [[nodiscard]] virtual std::string fingerprint() const = 0;
 };
 
-// Files as one dataset, in the order given: .txt through the byte tokenizer, cut into samples of sequence_length inputs;
-// .safetensors with input_ids [samples, tokens] and optional labels (-100 = not counted, shifted as in Hugging Face).
-// Text and token files cannot be mixed. Errors: no such file, empty, an ending that is not known (with the list), wrong shape or dtype.
-[[nodiscard]] std::unique_ptr<Dataset> open_dataset(const std::vector<std::filesystem::path>& files, int64_t sequence_length);
+// Files as one dataset, in the order given: .txt through the byte tokenizer, cut into samples of sequence_length
+// inputs; .safetensors with input_ids [samples, tokens] and optional labels (-100 = not counted, shifted as in Hugging
+// Face). Text and token files cannot be mixed. Errors: no such file, empty, an ending that is not known (with the
+// list), wrong shape or dtype.
+[[nodiscard]] std::unique_ptr<Dataset> open_dataset(const std::vector<std::filesystem::path>& files,
+                                                    int64_t sequence_length);
 // Tokens in memory cut into samples of sequence_length inputs each; the last one may be short.
-[[nodiscard]] std::unique_ptr<Dataset> dataset_of_tokens(std::vector<int32_t> tokens, int64_t sequence_length, std::string name);
+[[nodiscard]] std::unique_ptr<Dataset> dataset_of_tokens(std::vector<int32_t> tokens, int64_t sequence_length,
+                                                         std::string name);
 // Are these files text, so that samples can be read and written as text?
 [[nodiscard]] bool is_text(const std::vector<std::filesystem::path>& files);
 

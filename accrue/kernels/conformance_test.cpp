@@ -233,7 +233,7 @@ std::string name_of_device(const testing::TestParamInfo<std::string>& info) {
     return info.param == "avx512-bf16" ? "avx512_bf16" : info.param;
 }
 
-const auto kInstructionSets = testing::Values("avx2", "avx512", "avx512-bf16");
+const auto kInstructionSets = testing::Values("portable", "avx2", "avx512", "avx512-bf16");
 
 INSTANTIATE_TEST_SUITE_P(Cpu, ExactSumTest, kInstructionSets, name_of_device);
 

@@ -28,8 +28,8 @@ struct WeightView {
 // probability * 2^32, so a mask is a function of who the row is, never of where it lies. Probability 0 changes nothing.
 struct Dropout {
     float probability = 0;
-    uint64_t site = 0;                // seed, layer and place in the layer, mixed
-    View<const uint64_t> rows;        // [1, rows]: epoch, sample and position of each row, mixed
+    uint64_t site = 0;          // seed, layer and place in the layer, mixed
+    View<const uint64_t> rows;  // [1, rows]: epoch, sample and position of each row, mixed
 };
 
 // A run of rows that attend to each other: row first + i sees rows first .. first + i.
@@ -43,7 +43,8 @@ struct AttentionShape {
     int64_t key_heads = 1;  // divides query_heads; query head h reads key head h / (query_heads / key_heads)
     int64_t head_size = 1;
     float scale = 1;
-    Dropout dropout;  // of the probabilities: row = the query's, column c = head * 2^32 + the key's place in its segment
+    // of the probabilities: row = the query's, column c = head * 2^32 + the key's place in its segment
+    Dropout dropout;
 };
 
 // The rows of a lookup table that a grain reads, each with the places that read it, in ascending order.
@@ -64,9 +65,9 @@ struct AdamWSettings {
     float beta1 = 0;
     float beta2 = 0;
     float epsilon = 0;
-    float decay = 0;          // decoupled: weight -= rate * decay * weight
-    float correction1 = 1;    // 1 / (1 - beta1^t)
-    float correction2 = 1;    // 1 / (1 - beta2^t)
+    float decay = 0;        // decoupled: weight -= rate * decay * weight
+    float correction1 = 1;  // 1 / (1 - beta1^t)
+    float correction2 = 1;  // 1 / (1 - beta2^t)
 };
 
 struct SgdSettings {
@@ -79,12 +80,15 @@ struct SgdSettings {
 // What the hardware is asked to do. Each operation is a contract; `reference` is its shortest correct form.
 //
 // Holds for all of them, unless said otherwise:
-// - Views lie on this device. Outputs are overwritten, except that names starting with add_ add. Outputs overlap no input.
+// - Views lie on this device. Outputs are overwritten, except that names starting with add_ add. Outputs overlap no
+//   input.
 // - "any" views are fp32 or bf16; the views of one product share one dtype, except outputs, which may be either.
 // - Products and sums in fp32 or wider; a stored value is rounded once, to the dtype of its view, nearest-even.
-// - Each element of a result depends only on the values that its formula names: bits repeat for any number of threads, and a
-//   row's bits do not depend on the rows around it. Weight gradients see exactly the rows they are given (one grain).
-// - Zero rows are allowed. Scratch memory comes from the arena given at construction and goes back before the call returns.
+// - Each element of a result depends only on the values that its formula names: bits repeat for any number of threads,
+//   and a row's bits do not depend on the rows around it. Weight gradients see exactly the rows they are given (one
+//   grain).
+// - Zero rows are allowed. Scratch memory comes from the arena given at construction and goes back before the call
+//   returns.
 class Kernels {
 public:
     virtual ~Kernels() = default;
@@ -108,9 +112,10 @@ public:
 
     // d_weight[o, i] += sum over r of d_output[r, o] * input[r, i], for one grain; [i, o] with in_out.
     // The grain's total of an element is computed in fp32 and rounded once to the sum's unit.
-    // Rows of d_weight that `held` names are written to held.values instead, and neither added nor recorded (out_in only).
-    virtual void add_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout, const SumView& d_weight,
-                                        const HeldRows& held) = 0;
+    // Rows of d_weight that `held` names are written to held.values instead, and neither added nor recorded (out_in
+    // only).
+    virtual void add_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout,
+                                        const SumView& d_weight, const HeldRows& held) = 0;
 
     // d_bias[o] += sum over r of d_output[r, o], for one grain, in double.
     virtual void add_bias_grad(AnyConstView d_output, const SumView& d_bias) = 0;
@@ -118,7 +123,8 @@ public:
     // ---- norms ----
 
     // Each run of `width` = gain.columns columns is normalised by itself (a head, or the whole row):
-    // output = input * inverse_rms * gain, inverse_rms = 1 / sqrt(mean(input^2) + epsilon), one per run: [rows, columns / width].
+    // output = input * inverse_rms * gain, inverse_rms = 1 / sqrt(mean(input^2) + epsilon), one per run: [rows, columns
+    // / width].
     virtual void rms_norm(AnyConstView input, View<const float> gain, float epsilon, AnyView output,
                           View<float> inverse_rms) = 0;
     // d_input = inverse_rms * (d_output * gain - x * mean(d_output * gain * x)), with x = input * inverse_rms.
@@ -134,7 +140,8 @@ public:
     // output = (input - mean) * inverse_deviation * gain + bias, over whole rows; mean and inverse_deviation [rows, 1].
     virtual void layer_norm(View<const float> input, View<const float> gain, View<const float> bias, float epsilon,
                             AnyView output, View<float> mean, View<float> inverse_deviation) = 0;
-    // d_input += inverse_deviation * (g - mean(g) - x * mean(g * x)), with g = d_output * gain and x the normalised input.
+    // d_input += inverse_deviation * (g - mean(g) - x * mean(g * x)), with g = d_output * gain and x the normalised
+    // input.
     virtual void add_layer_norm_input_grad(AnyConstView d_output, View<const float> input, View<const float> gain,
                                            View<const float> mean, View<const float> inverse_deviation,
                                            View<float> d_input) = 0;
@@ -151,11 +158,11 @@ public:
     virtual void rope_grad(AnyView d_heads, View<const int32_t> positions, View<const float> table) = 0;
 
     // output = dropout(softmax(scale * query key^T, causal within each segment)) value, per query head.
-    // Takes query any [rows, query_heads * head_size], key and value any [rows, key_heads * head_size], output any like query,
-    // log_sum [rows, query_heads]: the logarithm of each row's sum of exponentials, for the backward pass.
+    // Takes query any [rows, query_heads * head_size], key and value any [rows, key_heads * head_size], output any like
+    // query, log_sum [rows, query_heads]: the logarithm of each row's sum of exponentials, for the backward pass.
     // Never stores a whole score matrix: at most some rows of it per thread.
-    virtual void attention(const AttentionShape& shape, std::span<const Segment> segments, AnyConstView query, AnyConstView key,
-                           AnyConstView value, AnyView output, View<float> log_sum) = 0;
+    virtual void attention(const AttentionShape& shape, std::span<const Segment> segments, AnyConstView query,
+                           AnyConstView key, AnyConstView value, AnyView output, View<float> log_sum) = 0;
     // The gradients of query, key and value from d_output and what attention stored.
     virtual void attention_grad(const AttentionShape& shape, std::span<const Segment> segments, AnyConstView query,
                                 AnyConstView key, AnyConstView value, AnyConstView output, View<const float> log_sum,
@@ -175,14 +182,15 @@ public:
     // output[r] = dropout(table[tokens[r]] + position_table[positions[r]]); an empty position_table adds nothing.
     virtual void embed(View<const int32_t> tokens, View<const float> table, View<const int32_t> positions,
                        View<const float> position_table, const Dropout& dropout, View<float> output) = 0;
-    // d_table[e] += (held row of e, where held) + sum over the entry's places p of d_output[p], in place order, in fp32 for one
-    // grain, then rounded once. Rows of the table that the index does not name are left alone.
+    // d_table[e] += (held row of e, where held) + sum over the entry's places p of d_output[p], in place order, in fp32
+    // for one grain, then rounded once. Rows of the table that the index does not name are left alone.
     virtual void add_lookup_grad(View<const float> d_output, const LookupIndex& index, const HeldRows& held,
                                  const SumView& d_table) = 0;
 
     // For each row: loss = log(sum(exp(logits))) - logits[target], d_logits = softmax(logits) - one_hot(target).
     // A target of -1 is not counted: loss 0, d_logits 0. d_logits may be empty (loss only), and may be `logits` itself.
-    virtual void cross_entropy(View<float> logits, View<const int32_t> targets, View<float> losses, AnyView d_logits) = 0;
+    virtual void cross_entropy(View<float> logits, View<const int32_t> targets, View<float> losses,
+                               AnyView d_logits) = 0;
 
     // ---- optimizer ----
 
@@ -190,9 +198,10 @@ public:
     [[nodiscard]] virtual double squared_norm(const MeanView& gradient) = 0;
 
     // g = gradient; m += (1 - beta1)(g - m); v += (1 - beta2)(g^2 - v);
-    // weight = weight - rate (m c1 / (sqrt(v c2) + epsilon) + decay weight). `copy` [1, n], where not empty, gets the rounded weight.
-    virtual void adamw(const MeanView& gradient, const AdamWSettings& settings, View<float> weights, View<float> first_moment,
-                       View<float> second_moment, AnyView copy) = 0;
+    // weight = weight - rate (m c1 / (sqrt(v c2) + epsilon) + decay weight). `copy` [1, n], where not empty, gets the
+    // rounded weight.
+    virtual void adamw(const MeanView& gradient, const AdamWSettings& settings, View<float> weights,
+                       View<float> first_moment, View<float> second_moment, AnyView copy) = 0;
     // g = gradient + decay weight; b = momentum b + g; weight -= rate (nesterov ? g + momentum b : b).
     // With momentum 0, `velocity` may be empty.
     virtual void sgd(const MeanView& gradient, const SgdSettings& settings, View<float> weights, View<float> velocity,
@@ -213,6 +222,7 @@ public:
 [[nodiscard]] std::unique_ptr<Kernels> make_reference_kernels(Arena& arena);
 // Threads and vector instructions: the fastest set this processor has, or at most `instruction_set` ("avx2", "avx512",
 // "avx512-bf16"); an error names what the processor lacks. "" = the best.
-[[nodiscard]] std::unique_ptr<Kernels> make_cpu_kernels(Pool& pool, Arena& arena, const std::string& instruction_set = "");
+[[nodiscard]] std::unique_ptr<Kernels> make_cpu_kernels(Pool& pool, Arena& arena,
+                                                        const std::string& instruction_set = "");
 
 }  // namespace accrue

@@ -18,9 +18,9 @@ enum class SumKind {
 
 // What is known of one tensor's gradient in one grain, after that grain was added.
 struct GrainRecord {
-    double squares = 0;   // of its elements, summed
-    float largest = 0;    // of |element|, over the finite ones
-    bool finite = true;   // no NaN and no infinity
+    double squares = 0;  // of its elements, summed
+    float largest = 0;   // of |element|, over the finite ones
+    bool finite = true;  // no NaN and no infinity
 
     bool operator==(const GrainRecord&) const = default;
 };

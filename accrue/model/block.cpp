@@ -9,11 +9,12 @@ namespace {
 
 using Site = BlockContext::Site;
 
-// The gradient that flows into a product from the residual stream, in the dtype products take and through the same mask.
-// In fp32 without dropout it is the stream itself.
+// The gradient that flows into a product from the residual stream, in the dtype products take and through the same
+// mask. In fp32 without dropout it is the stream itself.
 class StreamGradient {
 public:
-    StreamGradient(Kernels& kernels, DType dtype, const Dropout& dropout, View<const float> d_stream) : view_(d_stream) {
+    StreamGradient(Kernels& kernels, DType dtype, const Dropout& dropout, View<const float> d_stream)
+        : view_(d_stream) {
         if (dtype != DType::fp32 || dropout.probability > 0) {
             own_ = take_any_matrix(kernels.arena(), dtype, d_stream.rows, d_stream.columns);
             kernels.cast(d_stream, dropout, own_.view);
@@ -60,7 +61,8 @@ AttentionShape shape_of(const BlockContext& context, int64_t layer) {
             .dropout = context.dropout(config.attention_dropout, layer, Site::attention)};
 }
 
-void norm_heads_forward(const Pass& pass, const ModelConfig& config, const BlockParameters& block, AttentionSaved& saved) {
+void norm_heads_forward(const Pass& pass, const ModelConfig& config, const BlockParameters& block,
+                        AttentionSaved& saved) {
     const auto [query, key] = widths_of(config);
     Arena& arena = pass.kernels.arena();
     const AnyView qkv = saved.qkv.view;
@@ -78,7 +80,8 @@ struct HeadNorm {
     View<const float> scale;
 };
 
-void norm_heads_backward(const Pass& pass, const HeadNorm& norm, AnyConstView d_normed, AnyConstView input, AnyView d_input) {
+void norm_heads_backward(const Pass& pass, const HeadNorm& norm, AnyConstView d_normed, AnyConstView input,
+                         AnyView d_input) {
     for (const auto& [number, range] : pass.grains) {
         pass.kernels.add_rms_norm_gain_grad(
             d_normed.slice_rows(range.first, range.rows), input.slice_rows(range.first, range.rows),
@@ -98,8 +101,8 @@ Dropout BlockContext::dropout(float probability, int64_t layer, Site site) const
             .rows = row_keys};
 }
 
-AttentionSaved attention_forward(const Pass& pass, const BlockContext& context, const BlockParameters& block, int64_t layer,
-                                 View<const float> input, View<float> output) {
+AttentionSaved attention_forward(const Pass& pass, const BlockContext& context, const BlockParameters& block,
+                                 int64_t layer, View<const float> input, View<float> output) {
     const ModelConfig& config = context.config;
     const auto [query, key] = widths_of(config);
     Kernels& kernels = pass.kernels;
@@ -120,7 +123,8 @@ AttentionSaved attention_forward(const Pass& pass, const BlockContext& context, 
     const HeadViews heads = heads_of(config, saved);
     kernels.attention(shape_of(context, layer), context.segments, heads.query, heads.key, heads.value, saved.heads.view,
                       saved.log_sum.view);
-    kernels.linear_residual(saved.heads.view, pass.weight_of(block.attention_output), pass.bias_of(block.attention_output),
+    kernels.linear_residual(saved.heads.view, pass.weight_of(block.attention_output),
+                            pass.bias_of(block.attention_output),
                             context.dropout(config.residual_dropout, layer, Site::attention_output), input, output);
     return saved;
 }
@@ -133,8 +137,8 @@ void attention_backward(const Pass& pass, const BlockContext& context, const Blo
     Arena& arena = kernels.arena();
     LeasedAny d_heads = take_any_matrix(arena, context.dtype, input.rows, query);
     {
-        const StreamGradient d_output(kernels, context.dtype,
-                                      context.dropout(config.residual_dropout, layer, Site::attention_output), d_stream);
+        const StreamGradient d_output(
+            kernels, context.dtype, context.dropout(config.residual_dropout, layer, Site::attention_output), d_stream);
         linear_weight_backward(pass, block.attention_output, d_output.view(), saved.heads.view);
         kernels.linear_input_grad(d_output.view(), pass.weight_of(block.attention_output), d_heads.view);
     }
@@ -146,18 +150,20 @@ void attention_backward(const Pass& pass, const BlockContext& context, const Blo
         d_rotated = d_normed.view;
     }
     const HeadViews heads = heads_of(config, saved);
-    kernels.attention_grad(shape_of(context, layer), context.segments, heads.query, heads.key, heads.value, saved.heads.view,
-                           saved.log_sum.view, d_heads.view, d_rotated.slice_columns(0, query),
+    kernels.attention_grad(shape_of(context, layer), context.segments, heads.query, heads.key, heads.value,
+                           saved.heads.view, saved.log_sum.view, d_heads.view, d_rotated.slice_columns(0, query),
                            d_rotated.slice_columns(query, key), d_qkv.view.slice_columns(query + key, key));
     d_heads.block.release();
     if (config.rope.kind != RopeConfig::Kind::none) {
         kernels.rope_grad(d_rotated, context.positions, context.rope_table);
     }
     if (config.query_key_norm) {
-        norm_heads_backward(pass, {.gain = block.query_norm, .scale = saved.query_scale.view}, d_rotated.slice_columns(0, query),
-                            saved.qkv.view.slice_columns(0, query), d_qkv.view.slice_columns(0, query));
-        norm_heads_backward(pass, {.gain = block.key_norm, .scale = saved.key_scale.view}, d_rotated.slice_columns(query, key),
-                            saved.qkv.view.slice_columns(query, key), d_qkv.view.slice_columns(query, key));
+        norm_heads_backward(pass, {.gain = block.query_norm, .scale = saved.query_scale.view},
+                            d_rotated.slice_columns(0, query), saved.qkv.view.slice_columns(0, query),
+                            d_qkv.view.slice_columns(0, query));
+        norm_heads_backward(pass, {.gain = block.key_norm, .scale = saved.key_scale.view},
+                            d_rotated.slice_columns(query, key), saved.qkv.view.slice_columns(query, key),
+                            d_qkv.view.slice_columns(query, key));
     }
     linear_weight_backward(pass, block.qkv, d_qkv.view, saved.norm.output.view);
     const Leased<float> d_norm = take_matrix<float>(arena, input.rows, input.columns);
@@ -172,7 +178,8 @@ MlpSaved mlp_forward(const Pass& pass, const BlockContext& context, const BlockP
     MlpSaved saved;
     saved.norm = norm_forward(pass, block.mlp_norm, config.norm_epsilon, context.dtype, input);
     saved.hidden = take_any_matrix(kernels.arena(), context.dtype, input.rows, block.mlp_input.out);
-    kernels.linear(saved.norm.output.view, pass.weight_of(block.mlp_input), pass.bias_of(block.mlp_input), saved.hidden.view);
+    kernels.linear(saved.norm.output.view, pass.weight_of(block.mlp_input), pass.bias_of(block.mlp_input),
+                   saved.hidden.view);
     saved.activated = take_any_matrix(kernels.arena(), context.dtype, input.rows, config.ffn);
     if (config.mlp == ModelConfig::Mlp::gelu) {
         kernels.gelu(saved.hidden.view, saved.activated.view);

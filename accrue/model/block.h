@@ -23,30 +23,31 @@ struct BlockContext {
 // x + attention(norm(x)): what forward keeps for backward.
 struct AttentionSaved {
     NormSaved norm;
-    LeasedAny qkv;          // after rope, unless queries and keys are normed
-    LeasedAny normed;       // queries and keys after their norms and rope, where the model has such norms
+    LeasedAny qkv;     // after rope, unless queries and keys are normed
+    LeasedAny normed;  // queries and keys after their norms and rope, where the model has such norms
     Leased<float> query_scale;
     Leased<float> key_scale;
-    LeasedAny heads;        // attention's output, before its projection
+    LeasedAny heads;  // attention's output, before its projection
     Leased<float> log_sum;
 };
 
 // x + mlp(norm(x)).
 struct MlpSaved {
     NormSaved norm;
-    LeasedAny hidden;     // before the activation; gate and up side by side
+    LeasedAny hidden;  // before the activation; gate and up side by side
     LeasedAny activated;
 };
 
 // output = input + attention(...). Returns what backward needs.
-[[nodiscard]] AttentionSaved attention_forward(const Pass& pass, const BlockContext& context, const BlockParameters& block,
-                                               int64_t layer, View<const float> input, View<float> output);
+[[nodiscard]] AttentionSaved attention_forward(const Pass& pass, const BlockContext& context,
+                                               const BlockParameters& block, int64_t layer, View<const float> input,
+                                               View<float> output);
 // d_stream holds the gradient of the output and becomes that of the input.
 void attention_backward(const Pass& pass, const BlockContext& context, const BlockParameters& block, int64_t layer,
                         const AttentionSaved& saved, View<const float> input, View<float> d_stream);
 
-[[nodiscard]] MlpSaved mlp_forward(const Pass& pass, const BlockContext& context, const BlockParameters& block, int64_t layer,
-                                   View<const float> input, View<float> output);
+[[nodiscard]] MlpSaved mlp_forward(const Pass& pass, const BlockContext& context, const BlockParameters& block,
+                                   int64_t layer, View<const float> input, View<float> output);
 void mlp_backward(const Pass& pass, const BlockContext& context, const BlockParameters& block, int64_t layer,
                   const MlpSaved& saved, View<const float> input, View<float> d_stream);
 

@@ -12,9 +12,9 @@ struct RopeConfig {
     enum class Kind { none, plain, linear, llama3 };
     Kind kind = Kind::none;
     double theta = 10000;
-    double factor = 1;            // linear, llama3
-    double low_frequency = 1;     // llama3: low_freq_factor
-    double high_frequency = 4;    // llama3: high_freq_factor
+    double factor = 1;               // linear, llama3
+    double low_frequency = 1;        // llama3: low_freq_factor
+    double high_frequency = 4;       // llama3: high_freq_factor
     int64_t original_positions = 0;  // llama3
 
     bool operator==(const RopeConfig&) const = default;
@@ -54,12 +54,14 @@ struct ModelConfig {
     bool operator==(const ModelConfig& other) const = default;
 };
 
-// Reads folder/config.json. A key that changes the computation and is not supported is an error that names key and value and
-// lists what is known. `sequence_length`: what the run will use, to judge sliding windows and positions; 0 = do not judge.
+// Reads folder/config.json. A key that changes the computation and is not supported is an error that names key and
+// value and lists what is known. `sequence_length`: what the run will use, to judge sliding windows and positions; 0 =
+// do not judge.
 [[nodiscard]] ModelConfig read_model_config(const std::filesystem::path& folder, int64_t sequence_length);
 // The same from the text of a config.json; `where` names it in errors.
 [[nodiscard]] ModelConfig parse_model_config(std::string_view json, const std::string& where, int64_t sequence_length);
-// "tiny", "gpt2-124m", "llama-350m", "llama-1.5b"; an error lists them. tiny's vocabulary is that of the byte tokenizer.
+// "tiny", "gpt2-124m", "llama-350m", "llama-1.5b"; an error lists them. tiny's vocabulary is that of the byte
+// tokenizer.
 [[nodiscard]] ModelConfig preset_config(const std::string& name);
 [[nodiscard]] std::vector<std::string> preset_names();
 

@@ -9,7 +9,8 @@
 
 namespace accrue {
 
-// The keys of a JSON object with types checked; null is taken as absent. Errors name where the object is from, key and value.
+// The keys of a JSON object with types checked; null is taken as absent. Errors name where the object is from, key and
+// value.
 class ConfigFields {
 public:
     // `prefix` stands before keys in errors ("rope_scaling."). An error if `json` is no object.

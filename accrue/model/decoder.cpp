@@ -13,7 +13,8 @@ Leased<T> upload(Kernels& kernels, std::span<const T> host) {
 }
 
 void fill_zero(Kernels& kernels, View<float> values) {
-    kernels.fill_zero({reinterpret_cast<std::byte*>(values.data), static_cast<size_t>(values.elements()) * sizeof(float)});
+    kernels.fill_zero(
+        {reinterpret_cast<std::byte*>(values.data), static_cast<size_t>(values.elements()) * sizeof(float)});
 }
 
 std::vector<float> download(Kernels& kernels, View<const float> values) {
@@ -44,7 +45,8 @@ bool holds_alike(const TokenBatch& batch, GradientSink& sink) {
 std::vector<Lookup> lookups_of(const TokenBatch& batch, GradientSink& sink) {
     std::vector<Lookup> lookups;
     for (const auto& [number, range] : batch.grains) {
-        const auto ids = std::span(batch.tokens).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.rows));
+        const auto ids =
+            std::span(batch.tokens).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.rows));
         lookups.push_back(holds_alike(batch, sink) ? Lookup(ids, batch.tokens) : Lookup(ids));
     }
     return lookups;
@@ -113,7 +115,8 @@ void Decoder::forward_backward(const TokenBatch& batch, const Weights& weights, 
     Arena& arena = kernels_.arena();
     const DeviceBatch device(kernels_, batch);
     const BlockContext context = context_of(device, batch, BlockContext::Mode::training);
-    const Pass pass{.kernels = kernels_, .parameters = parameters_.list, .weights = weights, .grains = batch.grains, .sink = &sink};
+    const Pass pass{
+        .kernels = kernels_, .parameters = parameters_.list, .weights = weights, .grains = batch.grains, .sink = &sink};
     const int64_t rows = batch.rows();
 
     std::vector<Kept> kept;
@@ -139,10 +142,12 @@ void Decoder::forward_backward(const TokenBatch& batch, const Weights& weights, 
     const Leased<float> d_stream = take_matrix<float>(arena, rows, config_.width);
     fill_zero(kernels_, d_stream.view);
     {
-        const NormSaved norm = norm_forward(pass, parameters_.final_norm, config_.norm_epsilon, options_.dtype, stream.view);
+        const NormSaved norm =
+            norm_forward(pass, parameters_.final_norm, config_.norm_epsilon, options_.dtype, stream.view);
         const Leased<float> losses = take_matrix<float>(arena, 1, rows);
         const Leased<float> d_norm = take_matrix<float>(arena, rows, config_.width);
-        head_forward_backward(pass, parameters_.head, norm.output.view, device.targets.view, held, losses.view, d_norm.view);
+        head_forward_backward(pass, parameters_.head, norm.output.view, device.targets.view, held, losses.view,
+                              d_norm.view);
         norm_backward(pass, parameters_.final_norm, norm, stream.view, d_norm.view, d_stream.view);
         finish_grains(batch, download(kernels_, losses.view), sink);
     }
@@ -176,7 +181,8 @@ void Decoder::embedding_backward(const Pass& pass, const TokenBatch& batch, cons
         if (config_.learned_positions) {
             const Lookup positions(
                 std::span(batch.positions).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.rows)));
-            kernels_.add_lookup_grad(rows, positions.index(), {}, pass.sink->sum_of(number, parameters_.position_embedding));
+            kernels_.add_lookup_grad(rows, positions.index(), {},
+                                     pass.sink->sum_of(number, parameters_.position_embedding));
         }
     }
 }

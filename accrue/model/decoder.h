@@ -11,8 +11,8 @@ namespace accrue {
 class Decoder final : public Model {
 public:
     struct Options {
-        DType dtype = DType::fp32;     // of activations and of the weights that products read
-        int64_t longest_sample = 0;    // in tokens: how many positions to prepare for
+        DType dtype = DType::fp32;   // of activations and of the weights that products read
+        int64_t longest_sample = 0;  // in tokens: how many positions to prepare for
         uint64_t dropout_seed = 0;
     };
     Decoder(ModelConfig config, const Options& options, Kernels& kernels);
@@ -27,12 +27,14 @@ private:
     struct DeviceBatch;
     struct Kept;
 
-    [[nodiscard]] BlockContext context_of(const DeviceBatch& batch, const TokenBatch& tokens, BlockContext::Mode mode) const;
+    [[nodiscard]] BlockContext context_of(const DeviceBatch& batch, const TokenBatch& tokens,
+                                          BlockContext::Mode mode) const;
     void embed(const Pass& pass, const DeviceBatch& batch, const BlockContext& context, View<float> output) const;
     // The normed output of the last block, nothing kept.
     [[nodiscard]] NormSaved run_forward(const Pass& pass, const DeviceBatch& batch, const BlockContext& context) const;
     void embedding_backward(const Pass& pass, const TokenBatch& batch, const BlockContext& context,
-                            std::span<const HeldEmbedding> held, std::span<const Lookup> lookups, View<float> d_stream) const;
+                            std::span<const HeldEmbedding> held, std::span<const Lookup> lookups,
+                            View<float> d_stream) const;
 
     ModelConfig config_;
     Options options_;

@@ -43,8 +43,9 @@ HeldEmbedding::HeldEmbedding(Arena& arena, const Lookup& lookup, int64_t slots, 
     }
 }
 
-void head_forward_backward(const Pass& pass, const LinearParameters& head, AnyConstView input, View<const int32_t> targets,
-                           std::span<const HeldEmbedding> held, View<float> losses, View<float> d_input) {
+void head_forward_backward(const Pass& pass, const LinearParameters& head, AnyConstView input,
+                           View<const int32_t> targets, std::span<const HeldEmbedding> held, View<float> losses,
+                           View<float> d_input) {
     Kernels& kernels = pass.kernels;
     const WeightView weight = pass.weight_of(head);
     for (size_t grain = 0; grain < pass.grains.size(); ++grain) {
@@ -52,16 +53,19 @@ void head_forward_backward(const Pass& pass, const LinearParameters& head, AnyCo
         const AnyConstView rows = input.slice_rows(range.first, range.rows);
         const LeasedAny d_logits = take_any_matrix(kernels.arena(), input.dtype, range.rows, head.out);
         {
-            const Leased<float> logits = take_matrix<float>(kernels.arena(), std::min(kLogitRows, range.rows), head.out);
+            const Leased<float> logits =
+                take_matrix<float>(kernels.arena(), std::min(kLogitRows, range.rows), head.out);
             for (int64_t first = 0; first < range.rows; first += kLogitRows) {
                 const int64_t count = std::min(kLogitRows, range.rows - first);
                 const View<float> some = logits.view.slice_rows(0, count);
                 kernels.linear(rows.slice_rows(first, count), weight, {}, some);
                 kernels.cross_entropy(some, some_of(targets, range.first + first, count),
-                                      some_of(losses, range.first + first, count), d_logits.view.slice_rows(first, count));
+                                      some_of(losses, range.first + first, count),
+                                      d_logits.view.slice_rows(first, count));
             }
         }
-        kernels.add_linear_weight_grad(d_logits.view, rows, head.layout, pass.sink->sum_of(number, head.parts.front().weight),
+        kernels.add_linear_weight_grad(d_logits.view, rows, head.layout,
+                                       pass.sink->sum_of(number, head.parts.front().weight),
                                        held.empty() ? HeldRows{} : held[grain].rows());
         kernels.linear_input_grad(d_logits.view, weight, d_input.slice_rows(range.first, range.rows));
     }

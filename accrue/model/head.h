@@ -13,11 +13,13 @@ struct Lookup {
     explicit Lookup(std::span<const int32_t> ids);
     // The same, with an entry for each of `also` too, even where no place reads it.
     Lookup(std::span<const int32_t> ids, std::span<const int32_t> also);
-    [[nodiscard]] LookupIndex index() const { return {.entries = entries, .first_place = first_place, .places = places}; }
+    [[nodiscard]] LookupIndex index() const {
+        return {.entries = entries, .first_place = first_place, .places = places};
+    }
 };
 
-// A tied embedding's gradient has two sources. Its rows that a grain also looks up wait here between the head's product and the
-// lookup, so that their sum is rounded once, without a second matrix of the vocabulary's size.
+// A tied embedding's gradient has two sources. Its rows that a grain also looks up wait here between the head's product
+// and the lookup, so that their sum is rounded once, without a second matrix of the vocabulary's size.
 struct HeldEmbedding {
     std::vector<int32_t> slot_of_row;
     Leased<float> values;
@@ -28,10 +30,12 @@ struct HeldEmbedding {
     [[nodiscard]] HeldRows rows() const { return {.slot_of_row = slot_of_row, .values = values.view}; }
 };
 
-// The loss of each row and, per grain, the gradients of the head's weight and of its input. Logits exist for a few rows at a time.
+// The loss of each row and, per grain, the gradients of the head's weight and of its input. Logits exist for a few rows
+// at a time.
 //   losses [rows, 1]; d_input fp32 [rows, width]; held: one per grain when the embedding is tied, else empty.
-void head_forward_backward(const Pass& pass, const LinearParameters& head, AnyConstView input, View<const int32_t> targets,
-                           std::span<const HeldEmbedding> held, View<float> losses, View<float> d_input);
+void head_forward_backward(const Pass& pass, const LinearParameters& head, AnyConstView input,
+                           View<const int32_t> targets, std::span<const HeldEmbedding> held, View<float> losses,
+                           View<float> d_input);
 
 // The losses alone.
 void head_losses(const Pass& pass, const LinearParameters& head, AnyConstView input, View<const int32_t> targets,

@@ -24,13 +24,15 @@ View<const float> Pass::master_of(int64_t parameter) const {
     return {weights.master.data + p.offset, p.rows(), p.columns()};
 }
 
-void linear_weight_backward(const Pass& pass, const LinearParameters& linear, AnyConstView d_output, AnyConstView input) {
+void linear_weight_backward(const Pass& pass, const LinearParameters& linear, AnyConstView d_output,
+                            AnyConstView input) {
     for (const auto& [number, range] : pass.grains) {
         const AnyConstView d_rows = d_output.slice_rows(range.first, range.rows);
         const AnyConstView input_rows = input.slice_rows(range.first, range.rows);
         for (const auto& part : linear.parts) {
             const AnyConstView d_part = d_rows.slice_columns(part.first_output, part.outputs);
-            pass.kernels.add_linear_weight_grad(d_part, input_rows, linear.layout, pass.sink->sum_of(number, part.weight), {});
+            pass.kernels.add_linear_weight_grad(d_part, input_rows, linear.layout,
+                                                pass.sink->sum_of(number, part.weight), {});
             if (part.bias >= 0) {
                 pass.kernels.add_bias_grad(d_part, pass.sink->sum_of(number, part.bias));
             }
@@ -38,9 +40,11 @@ void linear_weight_backward(const Pass& pass, const LinearParameters& linear, An
     }
 }
 
-NormSaved norm_forward(const Pass& pass, const NormParameters& norm, float epsilon, DType dtype, View<const float> input) {
+NormSaved norm_forward(const Pass& pass, const NormParameters& norm, float epsilon, DType dtype,
+                       View<const float> input) {
     Arena& arena = pass.kernels.arena();
-    NormSaved saved{.mean = {}, .inverse_scale = take_matrix<float>(arena, input.rows, 1),
+    NormSaved saved{.mean = {},
+                    .inverse_scale = take_matrix<float>(arena, input.rows, 1),
                     .output = take_any_matrix(arena, dtype, input.rows, input.columns)};
     if (norm.bias < 0) {
         pass.kernels.rms_norm(input, pass.master_of(norm.gain), epsilon, saved.output.view, saved.inverse_scale.view);
@@ -65,7 +69,8 @@ void norm_backward(const Pass& pass, const NormParameters& norm, const NormSaved
         if (norm.bias < 0) {
             kernels.add_rms_norm_gain_grad(d_rows, input_rows, scale_rows, d_gain);
         } else {
-            kernels.add_layer_norm_gain_grad(d_rows, input_rows, mean.slice_rows(range.first, range.rows), scale_rows, d_gain);
+            kernels.add_layer_norm_gain_grad(d_rows, input_rows, mean.slice_rows(range.first, range.rows), scale_rows,
+                                             d_gain);
             kernels.add_bias_grad(d_rows, pass.sink->sum_of(number, norm.bias));
         }
     }

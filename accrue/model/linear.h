@@ -20,7 +20,8 @@ struct Pass {
 };
 
 // Adds the gradients of a product's weights and biases, grain by grain.
-void linear_weight_backward(const Pass& pass, const LinearParameters& linear, AnyConstView d_output, AnyConstView input);
+void linear_weight_backward(const Pass& pass, const LinearParameters& linear, AnyConstView d_output,
+                            AnyConstView input);
 
 // A norm's output and what its backward pass needs besides its input.
 struct NormSaved {

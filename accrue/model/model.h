@@ -23,10 +23,10 @@ struct TokenBatch {
         RowRange range;
     };
     std::vector<int32_t> tokens;
-    std::vector<int32_t> targets;     // -1 = not counted
-    std::vector<int32_t> positions;   // of the token in its sample
-    std::vector<uint64_t> row_keys;   // epoch, sample and position, mixed: who the row is, for dropout
-    std::vector<Segment> segments;    // rows that attend to each other
+    std::vector<int32_t> targets;    // -1 = not counted
+    std::vector<int32_t> positions;  // of the token in its sample
+    std::vector<uint64_t> row_keys;  // epoch, sample and position, mixed: who the row is, for dropout
+    std::vector<Segment> segments;   // rows that attend to each other
     std::vector<Grain> grains;
 
     [[nodiscard]] int64_t rows() const { return static_cast<int64_t>(tokens.size()); }
@@ -39,8 +39,8 @@ public:
 
     [[nodiscard]] virtual const ParameterList& parameters() const = 0;
 
-    // Adds the gradient of the loss, summed over counted tokens, of each grain to the sink. Products never cross a grain, and
-    // each row's bits are its own: the result is the same however grains are put together.
+    // Adds the gradient of the loss, summed over counted tokens, of each grain to the sink. Products never cross a
+    // grain, and each row's bits are its own: the result is the same however grains are put together.
     virtual void forward_backward(const TokenBatch& batch, const Weights& weights, GradientSink& sink) = 0;
 
     // The loss of each row, 0 where the target is not counted. No dropout.

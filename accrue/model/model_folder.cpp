@@ -3,9 +3,10 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+
+#include <nlohmann/json.hpp>
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
@@ -53,7 +54,8 @@ std::vector<fs::path> weight_files(const fs::path& folder) {
 }
 
 // GPT-2 files come with and without the "transformer." in front.
-std::optional<std::string> stored_name(const std::map<std::string, const SafetensorsFile*>& stored, const std::string& name) {
+std::optional<std::string> stored_name(const std::map<std::string, const SafetensorsFile*>& stored,
+                                       const std::string& name) {
     const size_t dot = name.find('.');
     for (const std::string& candidate : {name, name.substr(dot + 1)}) {
         if (stored.contains(candidate)) {
@@ -72,7 +74,8 @@ void check_finite(const fs::path& file, const std::string& name, std::span<const
     }
 }
 
-void load_tensor(const SafetensorsFile& file, const std::string& stored, const Parameter& parameter, std::span<float> into) {
+void load_tensor(const SafetensorsFile& file, const std::string& stored, const Parameter& parameter,
+                 std::span<float> into) {
     const StoredTensor& tensor = file.at(stored);
     if (tensor.shape != parameter.shape) {
         throw Error(cat(file.path().string(), ": tensor ", stored, " has shape ", shape_text(tensor.shape),
@@ -110,7 +113,8 @@ void load_model_weights(const fs::path& folder, const ParameterList& parameters,
         if (is_ignorable(name) || (!has_head && name == "lm_head.weight")) {
             continue;
         }
-        throw Error(cat(file->path().string(), ": tensor ", name, " is unknown to the model that config.json describes. ",
+        throw Error(cat(file->path().string(), ": tensor ", name,
+                        " is unknown to the model that config.json describes. ",
                         "Training without it would compute something else."));
     }
 }
@@ -118,8 +122,10 @@ void load_model_weights(const fs::path& folder, const ParameterList& parameters,
 std::vector<TensorToStore> named_tensors(const ParameterList& parameters, std::span<const float> flat) {
     std::vector<TensorToStore> tensors;
     for (const Parameter& parameter : parameters.parameters) {
-        const auto values = flat.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.elements()));
-        tensors.push_back({.name = parameter.name, .dtype = "F32", .shape = parameter.shape, .bytes = std::as_bytes(values)});
+        const auto values =
+            flat.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.elements()));
+        tensors.push_back(
+            {.name = parameter.name, .dtype = "F32", .shape = parameter.shape, .bytes = std::as_bytes(values)});
     }
     return tensors;
 }

@@ -14,8 +14,8 @@ namespace accrue {
 // Errors name file and tensor: missing, of another shape or type, unknown to the model, or not finite.
 void load_model_weights(const std::filesystem::path& folder, const ParameterList& parameters, std::span<float> weights);
 
-// Writes a Hugging Face model folder: config.json and model.safetensors, nothing that varies from run to run. The folder appears
-// whole: it is written aside and renamed.
+// Writes a Hugging Face model folder: config.json and model.safetensors, nothing that varies from run to run. The
+// folder appears whole: it is written aside and renamed.
 void write_model_folder(const std::filesystem::path& folder, const ModelConfig& config, const ParameterList& parameters,
                         std::span<const float> weights);
 

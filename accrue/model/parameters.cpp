@@ -50,9 +50,8 @@ public:
         align();
         for (const auto& [name, outputs] : tensors) {
             const auto shape = layout == WeightLayout::out_in ? std::vector{outputs, in} : std::vector{in, outputs};
-            result.parts.push_back({.weight = add(name + ".weight", shape, 0, deviation),
-                                    .first_output = result.out,
-                                    .outputs = outputs});
+            result.parts.push_back(
+                {.weight = add(name + ".weight", shape, 0, deviation), .first_output = result.out, .outputs = outputs});
             result.out += outputs;
         }
         align();
@@ -80,7 +79,8 @@ BlockParameters gpt2_block(Builder& builder, const ModelConfig& config, const st
         builder.linear({{prefix + "attn.c_proj", config.width}}, config.width, kLayout, true, residual_deviation);
     block.mlp_norm = builder.norm(prefix + "ln_2");
     block.mlp_input = builder.linear({{prefix + "mlp.c_fc", config.ffn}}, config.width, kLayout, true, deviation);
-    block.mlp_output = builder.linear({{prefix + "mlp.c_proj", config.width}}, config.ffn, kLayout, true, residual_deviation);
+    block.mlp_output =
+        builder.linear({{prefix + "mlp.c_proj", config.width}}, config.ffn, kLayout, true, residual_deviation);
     return block;
 }
 
@@ -91,10 +91,9 @@ BlockParameters llama_block(Builder& builder, const ModelConfig& config, const s
     constexpr auto kLayout = WeightLayout::out_in;
     BlockParameters block;
     block.attention_norm = builder.norm(prefix + "input_layernorm");
-    block.qkv = builder.linear({{prefix + "self_attn.q_proj", query},
-                                {prefix + "self_attn.k_proj", key},
-                                {prefix + "self_attn.v_proj", key}},
-                               config.width, kLayout, config.qkv_bias, deviation);
+    block.qkv = builder.linear(
+        {{prefix + "self_attn.q_proj", query}, {prefix + "self_attn.k_proj", key}, {prefix + "self_attn.v_proj", key}},
+        config.width, kLayout, config.qkv_bias, deviation);
     if (config.query_key_norm) {
         builder.align();
         block.query_norm = builder.add(prefix + "self_attn.q_norm.weight", {config.head_size}, 1, 0);
@@ -126,8 +125,8 @@ DecoderParameters decoder_parameters(const ModelConfig& config) {
     const std::string root = gpt2 ? "transformer." : "model.";
     Builder builder(config);
     DecoderParameters result;
-    result.embedding = builder.add(root + (gpt2 ? "wte.weight" : "embed_tokens.weight"), {config.vocabulary, config.width}, 0,
-                                   config.initializer_range);
+    result.embedding = builder.add(root + (gpt2 ? "wte.weight" : "embed_tokens.weight"),
+                                   {config.vocabulary, config.width}, 0, config.initializer_range);
     if (config.learned_positions) {
         builder.align();
         result.position_embedding =

@@ -1,6 +1,7 @@
 #include "accrue/model/parameters.h"
 
 #include <cmath>
+
 #include <gtest/gtest.h>
 
 namespace accrue {
@@ -10,7 +11,8 @@ TEST(ParametersTest, TensorsOfOneProductLieSideBySide) {
     for (const std::string& preset : preset_names()) {
         const DecoderParameters decoder = decoder_parameters(preset_config(preset));
         for (const BlockParameters& block : decoder.blocks) {
-            for (const LinearParameters* linear : {&block.qkv, &block.attention_output, &block.mlp_input, &block.mlp_output}) {
+            for (const LinearParameters* linear :
+                 {&block.qkv, &block.attention_output, &block.mlp_input, &block.mlp_output}) {
                 int64_t outputs = 0;
                 int64_t next = decoder.list[linear->parts.front().weight].offset;
                 for (const auto& part : linear->parts) {

@@ -6,7 +6,8 @@
 namespace accrue {
 namespace {
 
-// A preset is a config.json, read by the parser that reads anyone's, and written beside the trained weights as it stands here.
+// A preset is a config.json, read by the parser that reads anyone's, and written beside the trained weights as it
+// stands here.
 struct Preset {
     const char* name;
     const char* json;

@@ -6,7 +6,8 @@
 
 namespace accrue {
 
-// Cosines and sines for each position: row p holds cos[0..head/2), then sin[0..head/2). Computed in double, rounded once.
+// Cosines and sines for each position: row p holds cos[0..head/2), then sin[0..head/2). Computed in double, rounded
+// once.
 [[nodiscard]] std::vector<float> rope_table(const RopeConfig& rope, int64_t head_size, int64_t positions);
 
 }  // namespace accrue

@@ -1,6 +1,7 @@
 #include "accrue/model/rope_table.h"
 
 #include <cmath>
+
 #include <gtest/gtest.h>
 
 namespace accrue {
@@ -29,8 +30,12 @@ TEST(RopeTableTest, LinearScalingDividesPositions) {
 
 // The golden case llama3-rope covers the blend; here its two ends.
 TEST(RopeTableTest, Llama3KeepsShortWavesAndStretchesLongOnes) {
-    const RopeConfig rope{.kind = RopeConfig::Kind::llama3, .theta = 500000, .factor = 8, .low_frequency = 1,
-                          .high_frequency = 4, .original_positions = 8192};
+    const RopeConfig rope{.kind = RopeConfig::Kind::llama3,
+                          .theta = 500000,
+                          .factor = 8,
+                          .low_frequency = 1,
+                          .high_frequency = 4,
+                          .original_positions = 8192};
     const auto plain = rope_table({.kind = RopeConfig::Kind::plain, .theta = 500000}, 128, 2);
     const auto scaled = rope_table(rope, 128, 2);
     EXPECT_NEAR(angle(scaled, 128, 1, 0), angle(plain, 128, 1, 0), 1e-7);

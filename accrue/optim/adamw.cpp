@@ -25,8 +25,9 @@ void AdamW::update(const MeanGradient& gradient, const UpdateSettings& settings,
     for (size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
         const auto& [offset, elements, decays] = tensors_[tensor];
         numbers.decay = decays ? static_cast<float>(options_.weight_decay) : 0.0F;
-        kernels_.adamw(gradient.of(static_cast<int64_t>(tensor)), numbers, weights.master.slice_columns(offset, elements),
-                       first_.view.slice_columns(offset, elements), second_.view.slice_columns(offset, elements),
+        kernels_.adamw(gradient.of(static_cast<int64_t>(tensor)), numbers,
+                       weights.master.slice_columns(offset, elements), first_.view.slice_columns(offset, elements),
+                       second_.view.slice_columns(offset, elements),
                        weights.copy.empty() ? AnyView() : weights.copy.slice_columns(offset, elements));
     }
 }

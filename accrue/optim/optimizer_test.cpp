@@ -1,6 +1,7 @@
 #include <cmath>
-#include <gtest/gtest.h>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "accrue/optim/adamw.h"
 #include "accrue/optim/sgd.h"
@@ -15,7 +16,8 @@ protected:
         sum_.open(1, {});
         kernels_->add_bias_grad(View<const float>(gradient.data(), 1, 3), sum_.sum_of(0, 0));
         sum_.finish_grain(0, 0, 1);
-        optimizer.update(sum_.mean(), settings, {.master = View<float>(weights_.data(), 1, 3), .copy = View<Bf16>(copy_.data(), 1, 3)});
+        optimizer.update(sum_.mean(), settings,
+                         {.master = View<float>(weights_.data(), 1, 3), .copy = View<Bf16>(copy_.data(), 1, 3)});
     }
 
     Arena arena_{int64_t{4} << 20};
@@ -28,7 +30,8 @@ protected:
 const std::vector<std::vector<float>> kGradients = {{0.1F, -0.2F, 0.0F}, {0.3F, 0.1F, -0.1F}, {-0.2F, 0.4F, 0.2F}};
 
 TEST_F(OptimizerTest, AdamWFollowsTheFormulaWithVaryingBeta2) {
-    AdamW optimizer({.beta1 = 0.9, .epsilon = 1e-8, .weight_decay = 0.1}, {{.offset = 0, .elements = 3, .decays = true}}, 3, *kernels_);
+    AdamW optimizer({.beta1 = 0.9, .epsilon = 1e-8, .weight_decay = 0.1},
+                    {{.offset = 0, .elements = 3, .decays = true}}, 3, *kernels_);
     std::vector<double> w(weights_.begin(), weights_.end());
     std::vector<double> m(3, 0.0);
     std::vector<double> v(3, 0.0);
@@ -56,7 +59,8 @@ TEST_F(OptimizerTest, AdamWFollowsTheFormulaWithVaryingBeta2) {
 TEST_F(OptimizerTest, SgdWithMomentumAndNesterovFollowTheFormula) {
     for (const auto kind : {SgdSettings::Kind::plain, SgdSettings::Kind::nesterov}) {
         weights_ = {1.0F, -2.0F, 0.5F};
-        Sgd optimizer({.momentum = 0.9, .kind = kind, .weight_decay = 0.1}, {{.offset = 0, .elements = 3, .decays = true}}, 3, *kernels_);
+        Sgd optimizer({.momentum = 0.9, .kind = kind, .weight_decay = 0.1},
+                      {{.offset = 0, .elements = 3, .decays = true}}, 3, *kernels_);
         std::vector<double> w(weights_.begin(), weights_.end());
         std::vector<double> b(3, 0.0);
         for (const auto& gradient : kGradients) {

@@ -11,8 +11,8 @@ double Schedule::factor(int64_t step) const {
         return static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
     }
     // 0 right after warm-up, 1 when the run is over.
-    const double progress = std::min(
-        1.0, static_cast<double>(step - warmup_steps) / static_cast<double>(std::max<int64_t>(1, steps - warmup_steps)));
+    const double progress = std::min(1.0, static_cast<double>(step - warmup_steps) /
+                                              static_cast<double>(std::max<int64_t>(1, steps - warmup_steps)));
     switch (kind) {
         case Kind::constant:
             return 1.0;

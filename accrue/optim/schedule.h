@@ -13,8 +13,8 @@ struct Schedule {
     double final_fraction = 0;
     double decay_fraction = 0.2;  // wsd: the share of the run in which the rate falls
 
-    // What the peak rate is multiplied by in a step, counted from 0. Warm-up rises linearly and reaches 1 in its last step;
-    // linear and cosine then fall towards final_fraction, wsd stays and falls linearly at the end.
+    // What the peak rate is multiplied by in a step, counted from 0. Warm-up rises linearly and reaches 1 in its last
+    // step; linear and cosine then fall towards final_fraction, wsd stays and falls linearly at the end.
     [[nodiscard]] double factor(int64_t step) const;
 };
 

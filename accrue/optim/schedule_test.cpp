@@ -1,6 +1,7 @@
 #include "accrue/optim/schedule.h"
 
 #include <cmath>
+
 #include <gtest/gtest.h>
 
 namespace accrue {
@@ -25,7 +26,8 @@ TEST(ScheduleTest, ConstantStaysAndWsdFallsOnlyAtTheEnd) {
     const Schedule constant{.kind = Schedule::Kind::constant, .steps = 10};
     EXPECT_DOUBLE_EQ(constant.factor(0), 1.0);
     EXPECT_DOUBLE_EQ(constant.factor(9), 1.0);
-    const Schedule wsd{.kind = Schedule::Kind::wsd, .steps = 100, .warmup_steps = 5, .final_fraction = 0, .decay_fraction = 0.2};
+    const Schedule wsd{
+        .kind = Schedule::Kind::wsd, .steps = 100, .warmup_steps = 5, .final_fraction = 0, .decay_fraction = 0.2};
     EXPECT_DOUBLE_EQ(wsd.factor(4), 1.0);
     EXPECT_DOUBLE_EQ(wsd.factor(80), 1.0);
     EXPECT_DOUBLE_EQ(wsd.factor(90), 0.5);

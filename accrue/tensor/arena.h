@@ -9,9 +9,9 @@
 
 namespace accrue {
 
-// The one piece of memory a run computes in. Blocks are taken and given back in any order; places are chosen by first fit,
-// so the same sequence of takes gives the same offsets and the same high-water mark, on a real arena and on a dry one.
-// Not for several threads at once.
+// The one piece of memory a run computes in. Blocks are taken and given back in any order; places are chosen by first
+// fit, so the same sequence of takes gives the same offsets and the same high-water mark, on a real arena and on a dry
+// one. Not for several threads at once.
 class Arena {
 public:
     // Real memory of that many bytes, on huge pages where the system has them.

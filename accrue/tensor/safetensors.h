@@ -22,8 +22,8 @@ struct StoredTensor {
     [[nodiscard]] int64_t elements() const;
 };
 
-// A safetensors file opened for reading. The header is checked whole: lengths, overlaps, unknown types, truncation; each fault is
-// an error that names the file and the tensor.
+// A safetensors file opened for reading. The header is checked whole: lengths, overlaps, unknown types, truncation;
+// each fault is an error that names the file and the tensor.
 class SafetensorsFile {
 public:
     explicit SafetensorsFile(const std::filesystem::path& path);
@@ -53,8 +53,8 @@ struct TensorToStore {
     std::span<const std::byte> bytes;
 };
 
-// Writes a safetensors file (metadata {"format":"pt"}), tensors sorted by name so that equal contents give equal bytes, and syncs it.
-// Returns the checksum (base/hash.h) of the whole file.
+// Writes a safetensors file (metadata {"format":"pt"}), tensors sorted by name so that equal contents give equal bytes,
+// and syncs it. Returns the checksum (base/hash.h) of the whole file.
 std::string write_safetensors(const std::filesystem::path& path, std::vector<TensorToStore> tensors);
 
 }  // namespace accrue

@@ -53,10 +53,12 @@ struct BasicAnyView {
     template <class T>
         requires(std::is_convertible_v<T*, Void*> &&
                  (std::is_same_v<std::remove_const_t<T>, float> || std::is_same_v<std::remove_const_t<T>, Bf16>))
-    BasicAnyView(const View<T>& view) : BasicAnyView(view.data, dtype_of<std::remove_const_t<T>>, view.rows, view.columns, view.stride) {}
+    BasicAnyView(const View<T>& view)
+        : BasicAnyView(view.data, dtype_of<std::remove_const_t<T>>, view.rows, view.columns, view.stride) {}
     template <class V>
         requires(std::is_same_v<const V, Void> && !std::is_const_v<V>)
-    BasicAnyView(const BasicAnyView<V>& other) : BasicAnyView(other.data, other.dtype, other.rows, other.columns, other.stride) {}
+    BasicAnyView(const BasicAnyView<V>& other)
+        : BasicAnyView(other.data, other.dtype, other.rows, other.columns, other.stride) {}
 
     // The same matrix with its element type; an error if it is another one.
     template <class T>

@@ -29,12 +29,14 @@ std::vector<SumTensor> sum_tensors(const ParameterList& list) {
 std::vector<OptimizedTensor> optimized_tensors(const ParameterList& list) {
     std::vector<OptimizedTensor> tensors;
     for (const Parameter& parameter : list.parameters) {
-        tensors.push_back({.offset = parameter.offset, .elements = parameter.elements(), .decays = parameter.is_matrix()});
+        tensors.push_back(
+            {.offset = parameter.offset, .elements = parameter.elements(), .decays = parameter.is_matrix()});
     }
     return tensors;
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const Settings::Optimizer& settings, const ParameterList& list, Kernels& kernels) {
+std::unique_ptr<Optimizer> make_optimizer(const Settings::Optimizer& settings, const ParameterList& list,
+                                          Kernels& kernels) {
     if (settings.name == "sgd") {
         return std::make_unique<Sgd>(
             Sgd::Options{.momentum = settings.momentum,
@@ -117,7 +119,8 @@ void Engine::refresh_copy() {
 std::string Engine::weights_hash() const {
     Hasher hasher;
     for (const Parameter& parameter : model.parameters().parameters) {
-        hasher.add(std::as_bytes(std::span(weights.master.data + parameter.offset, static_cast<size_t>(parameter.elements()))));
+        hasher.add(std::as_bytes(
+            std::span(weights.master.data + parameter.offset, static_cast<size_t>(parameter.elements()))));
     }
     return hasher.digest();
 }

@@ -13,8 +13,8 @@
 
 namespace accrue {
 
-// What a run computes with: device, model, weights, sums, optimizer. All memory comes from the kernels' arena, in a fixed order, so
-// that the same engine on a dry arena counts what a real one will take.
+// What a run computes with: device, model, weights, sums, optimizer. All memory comes from the kernels' arena, in a
+// fixed order, so that the same engine on a dry arena counts what a real one will take.
 struct Engine {
     Engine(const Settings& settings, const ModelConfig& config, int64_t longest_sample, Kernels& kernels);
 
@@ -41,8 +41,8 @@ struct Engine {
         DataPosition position;
         Units units;  // from the last applied step; empty before the first
         int64_t skipped_in_a_row = 0;
-        int64_t tokens = 0;   // counted so far
-        int64_t replays = 0;  // of the window that is open
+        int64_t tokens = 0;        // counted so far
+        int64_t replays = 0;       // of the window that is open
         bool window_open = false;  // sums hold some grains of the next window
     } state;
 

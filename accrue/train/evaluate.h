@@ -11,8 +11,8 @@ struct Evaluation {
     int64_t tokens = 0;
 };
 
-// The mean loss over all samples of a dataset, in their order, with so many of them in the layers at a time. The value does not
-// depend on that number.
+// The mean loss over all samples of a dataset, in their order, with so many of them in the layers at a time. The value
+// does not depend on that number.
 [[nodiscard]] Evaluation evaluate(Model& model, const Weights& weights, const Dataset& data, int64_t samples_at_once);
 
 }  // namespace accrue

@@ -24,7 +24,8 @@ int32_t choose_token(std::vector<float> scores, const SamplingSettings& settings
     double total = 0;
     const double best = static_cast<double>(scores[static_cast<size_t>(order.front())]);
     for (const int32_t token : order) {
-        weights.push_back(std::exp((static_cast<double>(scores[static_cast<size_t>(token)]) - best) / settings.temperature));
+        weights.push_back(
+            std::exp((static_cast<double>(scores[static_cast<size_t>(token)]) - best) / settings.temperature));
         total += weights.back();
     }
     double kept = 0;

@@ -14,8 +14,8 @@ struct SamplingSettings {
     int64_t top_k = 0;         // only the k likeliest; 0 = all
     double top_p = 1.0;        // only the likeliest that together reach this probability
     uint64_t seed = 1;
-    int64_t tokens = 200;      // at most so many
-    int32_t end_token = -1;    // stop at this one; -1 = none
+    int64_t tokens = 200;    // at most so many
+    int32_t end_token = -1;  // stop at this one; -1 = none
 };
 
 // Chooses one token from scores; the same seed and place always give the same token.

@@ -1,7 +1,8 @@
 #include "accrue/train/generate.h"
 
-#include <gtest/gtest.h>
 #include <set>
+
+#include <gtest/gtest.h>
 
 namespace accrue {
 namespace {
@@ -23,7 +24,7 @@ TEST(GenerateTest, TemperatureZeroTakesTheLikeliest) {
 TEST(GenerateTest, TopKAndTopPLeaveOutTheUnlikely) {
     EXPECT_EQ(chosen({.temperature = 5}), (std::set<int32_t>{0, 1, 2, 3}));
     EXPECT_EQ(chosen({.temperature = 5, .top_k = 2}), (std::set<int32_t>{1, 3}));
-    EXPECT_EQ(chosen({.temperature = 1, .top_p = 0.6}), std::set<int32_t>{1});          // e^3 of the whole is 0.64
+    EXPECT_EQ(chosen({.temperature = 1, .top_p = 0.6}), std::set<int32_t>{1});  // e^3 of the whole is 0.64
     EXPECT_EQ(chosen({.temperature = 1, .top_p = 0.7}), (std::set<int32_t>{1, 3}));
 }
 

@@ -9,8 +9,8 @@
 
 namespace accrue {
 
-// Everything a run reads before it computes: its settings with nothing left open, its model's shape and its data, all checked
-// against each other.
+// Everything a run reads before it computes: its settings with nothing left open, its model's shape and its data, all
+// checked against each other.
 struct RunInputs {
     Settings settings;
     ModelConfig model;

@@ -1,6 +1,7 @@
 #include "accrue/train/metrics_line.h"
 
 #include <fstream>
+
 #include <nlohmann/json.hpp>
 
 namespace accrue {

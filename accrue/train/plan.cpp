@@ -16,7 +16,8 @@ ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t
     // One micro-batch says all about memory: the next one takes the same places.
     const LongestSamples samples(longest_sample);
     const int64_t grains = engine.rules.micro_batch_grains;
-    const Window window{.samples = grains * settings.window.grain_samples, .grain_samples = settings.window.grain_samples};
+    const Window window{.samples = grains * settings.window.grain_samples,
+                        .grain_samples = settings.window.grain_samples};
     const StopFlag never{false};
     (void)run_step(engine, samples, window, never);
     plan.flops = kernels->floating_point_operations();
@@ -26,7 +27,8 @@ ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t
         all[static_cast<size_t>(grain)] = grain;
     }
     (void)engine.model.losses(samples.load(window, all), engine.weights_to_read());
-    (void)engine.model.next_scores(std::vector<int32_t>(static_cast<size_t>(longest_sample), 0), engine.weights_to_read());
+    (void)engine.model.next_scores(std::vector<int32_t>(static_cast<size_t>(longest_sample), 0),
+                                   engine.weights_to_read());
     plan.peak_bytes = arena.high_water_bytes();
     return plan;
 }

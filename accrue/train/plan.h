@@ -14,6 +14,7 @@ struct ArenaPlan {
     int64_t flops = 0;           // of that micro-batch, its probe and the update
 };
 
-[[nodiscard]] ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads);
+[[nodiscard]] ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample,
+                                   int threads);
 
 }  // namespace accrue

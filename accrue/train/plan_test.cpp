@@ -8,8 +8,8 @@
 namespace accrue {
 namespace {
 
-
-// The real step on the real device in an arena of exactly the planned size: it must reach the planned peak, to the byte.
+// The real step on the real device in an arena of exactly the planned size: it must reach the planned peak, to the
+// byte.
 void expect_exact(const Settings& settings, const ModelConfig& model, int64_t longest, int threads) {
     const ArenaPlan plan = plan_arena(settings, model, longest, threads);
     Pool pool(threads);
@@ -17,7 +17,8 @@ void expect_exact(const Settings& settings, const ModelConfig& model, int64_t lo
     const auto kernels = make_cpu_kernels(pool, arena);
     Engine engine(settings, model, longest, *kernels);
     EXPECT_EQ(arena.high_water_bytes(), plan.resident_bytes);
-    initialize_weights(engine.model.parameters(), 1, {engine.weights.master.data, static_cast<size_t>(engine.weights.master.columns)});
+    initialize_weights(engine.model.parameters(), 1,
+                       {engine.weights.master.data, static_cast<size_t>(engine.weights.master.columns)});
     engine.refresh_copy();
     const LongestSamples samples(longest);
     const Window window{.samples = settings.window.samples, .grain_samples = settings.window.grain_samples};
@@ -38,16 +39,19 @@ void expect_exact(const Settings& settings, const ModelConfig& model, int64_t lo
 TEST(PlanTest, TheDryRunCountsThePeakToTheByte) {
     const ModelConfig tied_gpt2 = parse_model_config(
         R"({"model_type": "gpt2", "vocab_size": 301, "n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 64,
-            "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1})", "test", 40);
+            "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1})",
+        "test", 40);
     const ModelConfig normed_qwen3 = parse_model_config(
         R"({"model_type": "qwen3", "vocab_size": 77, "hidden_size": 40, "intermediate_size": 100, "num_hidden_layers": 2,
-            "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 24, "max_position_embeddings": 64})", "test", 40);
+            "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 24, "max_position_embeddings": 64})",
+        "test", 40);
     for (const ModelConfig& model : {tied_gpt2, normed_qwen3}) {
         for (const char* dtype : {"fp32", "bf16"}) {
             for (const char* sums : {"exact", "fp32"}) {
                 for (const int64_t micro_batch_grains : {1, 3}) {
                     for (const int threads : {1, 2}) {
-                        SCOPED_TRACE(cat(model.family, ", ", dtype, ", ", sums, ", ", micro_batch_grains, ", ", threads));
+                        SCOPED_TRACE(
+                            cat(model.family, ", ", dtype, ", ", sums, ", ", micro_batch_grains, ", ", threads));
                         Settings settings;
                         settings.window = {.samples = 12, .grain_samples = 2, .micro_batch_grains = micro_batch_grains};
                         settings.compute.dtype = dtype;

@@ -24,7 +24,8 @@ struct Source {
 
 Source find_source(const fs::path& folder) {
     if (!fs::is_directory(folder)) {
-        throw Error(cat(folder.string(), " is not a folder. Give a run folder (runs/1) or a Hugging Face model folder."));
+        throw Error(
+            cat(folder.string(), " is not a folder. Give a run folder (runs/1) or a Hugging Face model folder."));
     }
     Source source;
     if (fs::exists(folder / "config.json")) {
@@ -32,7 +33,8 @@ Source find_source(const fs::path& folder) {
         return source;
     }
     if (!fs::exists(folder / "run.toml")) {
-        throw Error(cat(folder.string(), " holds neither run.toml nor config.json: it is no run folder and no model folder."));
+        throw Error(
+            cat(folder.string(), " holds neither run.toml nor config.json: it is no run folder and no model folder."));
     }
     source.settings = read_settings(folder / "run.toml", {});
     if (fs::exists(folder / "model" / "config.json")) {
@@ -41,8 +43,10 @@ Source find_source(const fs::path& folder) {
     }
     const auto steps = list_checkpoints(folder / "checkpoints");
     if (steps.empty()) {
-        throw Error(cat(folder.string(), " has no model and no whole checkpoint yet. Let it train, or continue it: accrue train --resume ",
-                        folder.string()));
+        throw Error(
+            cat(folder.string(),
+                " has no model and no whole checkpoint yet. Let it train, or continue it: accrue train --resume ",
+                folder.string()));
     }
     source.checkpoint = folder / "checkpoints" / cat("step-", steps.back());
     return source;
@@ -66,7 +70,8 @@ struct Reading {
         }
     }
     [[nodiscard]] Weights weights() const {
-        return {.master = master.view, .compute = copy.view.empty() ? AnyConstView(master.view) : AnyConstView(copy.view)};
+        return {.master = master.view,
+                .compute = copy.view.empty() ? AnyConstView(master.view) : AnyConstView(copy.view)};
     }
 
     Decoder decoder;

@@ -40,7 +40,8 @@ std::optional<fs::path> RunFolder::newest_checkpoint() const {
 RunFolder create_run_folder(const Settings& settings) {
     const RunFolder folder{settings.run.folder.empty() ? next_free_run() : fs::path(settings.run.folder)};
     if (folder.newest_checkpoint()) {
-        throw Error(cat(folder.root.string(), " already holds a run with a checkpoint. Continue it with: accrue train --resume ",
+        throw Error(cat(folder.root.string(),
+                        " already holds a run with a checkpoint. Continue it with: accrue train --resume ",
                         folder.root.string(), " , or choose another run.folder."));
     }
     make_folder(folder.root);
@@ -54,7 +55,9 @@ RunFolder create_run_folder(const Settings& settings) {
 ResumedRun open_run_folder(const fs::path& root, const std::vector<std::string>& overrides) {
     const RunFolder folder{root};
     if (!fs::exists(folder.settings())) {
-        throw Error(cat(root.string(), " holds no run.toml, so there is no run to continue. Give the folder that accrue train printed."));
+        throw Error(
+            cat(root.string(),
+                " holds no run.toml, so there is no run to continue. Give the folder that accrue train printed."));
     }
     Settings settings = read_settings(folder.settings(), overrides);
     // The folder may have been moved since.

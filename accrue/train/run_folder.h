@@ -21,8 +21,8 @@ struct RunFolder {
     [[nodiscard]] std::optional<std::filesystem::path> newest_checkpoint() const;
 };
 
-// The folder for a new run: the one the settings name, or the next free runs/N. A folder that holds a whole checkpoint is refused with
-// the command that continues it. Writes run.toml first.
+// The folder for a new run: the one the settings name, or the next free runs/N. A folder that holds a whole checkpoint
+// is refused with the command that continues it. Writes run.toml first.
 [[nodiscard]] RunFolder create_run_folder(const Settings& settings);
 
 // The folder of a run to be continued, and its settings with overrides on top. run.toml is renewed.

@@ -116,8 +116,8 @@ const Reader::Given* Reader::given(const std::string& key) const {
     return counts ? &entry->second : nullptr;
 }
 
-// Of two keys that exclude each other, one that is given wins over a default, and a --set over a file; otherwise both at once
-// is an error.
+// Of two keys that exclude each other, one that is given wins over a default, and a --set over a file; otherwise both
+// at once is an error.
 bool Reader::second_is_chosen(const std::string& first_key, const std::string& second_key) const {
     const Given* first = given(first_key);
     const Given* second = given(second_key);

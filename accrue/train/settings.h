@@ -7,7 +7,8 @@
 
 namespace accrue {
 
-// Every setting of a run, resolved. The names are the keys of run.toml; defaults are those of `accrue train` without a file.
+// Every setting of a run, resolved. The names are the keys of run.toml; defaults are those of `accrue train` without a
+// file.
 struct Settings {
     struct Model {
         std::string preset = "tiny";
@@ -73,9 +74,10 @@ struct Settings {
     bool operator==(const Settings&) const = default;
 };
 
-// The settings of a TOML file ("" = none) with overrides "section.key=value" on top, each checked. An unknown key, a wrong type or
-// a value outside its range is an error that names file, line and key, and for unknown keys the nearest known one; a key whose
-// feature does not exist yet is refused, never ignored. Relative paths in a file are relative to that file.
+// The settings of a TOML file ("" = none) with overrides "section.key=value" on top, each checked. An unknown key, a
+// wrong type or a value outside its range is an error that names file, line and key, and for unknown keys the nearest
+// known one; a key whose feature does not exist yet is refused, never ignored. Relative paths in a file are relative to
+// that file.
 [[nodiscard]] Settings read_settings(const std::filesystem::path& file, const std::vector<std::string>& overrides);
 // Every setting as TOML, in a fixed order: reading it back gives the same settings.
 [[nodiscard]] std::string to_toml(const Settings& settings);

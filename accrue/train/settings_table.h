@@ -29,7 +29,8 @@ struct Bounds {
 
 // One key of run.toml: all that reading, writing, help and errors know about it.
 struct Setting {
-    // How a text is judged: by itself, as a path (relative to where it was given), or as paths whose endings are judged.
+    // How a text is judged: by itself, as a path (relative to where it was given), or as paths whose endings are
+    // judged.
     enum class Text { plain, path, data_files };
 
     std::string_view section = {};

@@ -89,7 +89,8 @@ TEST_F(SettingsTest, DefaultsAreAllowedValues) {
     EXPECT_EQ(read(to_toml(Settings())), Settings());
 }
 
-// Every field differs from its default, so a key that is forgotten in the table, or points to another field, fails here.
+// Every field differs from its default, so a key that is forgotten in the table, or points to another field, fails
+// here.
 TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
     const Settings settings{
         .model = {.preset = "gpt2-124m", .from = ""},

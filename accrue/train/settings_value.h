@@ -23,10 +23,11 @@ struct SettingSource {
 
 // What stands there, for an error: "a text ("32")".
 [[nodiscard]] std::string found_text(const toml::node& node);
-// Puts a value into its place if it has the setting's type and is allowed; otherwise an error, and the place keeps what it had.
+// Puts a value into its place if it has the setting's type and is allowed; otherwise an error, and the place keeps what
+// it had.
 void take_value(const Setting& setting, const toml::node& node, const SettingSource& source, Settings& settings);
-// The value behind the = of a --set, as a table with the one key "value". A bare word for a text, or for a list of texts, needs
-// no quotes.
+// The value behind the = of a --set, as a table with the one key "value". A bare word for a text, or for a list of
+// texts, needs no quotes.
 [[nodiscard]] toml::table parse_override(const Setting& setting, const std::string& text, const SettingSource& source);
 
 }  // namespace accrue

@@ -58,7 +58,8 @@ std::vector<T> read_array(const SafetensorsFile& file, const std::string& name, 
     const StoredTensor& tensor = file.at(name);
     std::vector<T> values(static_cast<size_t>(elements));
     if (tensor.bytes != static_cast<int64_t>(values.size() * sizeof(T))) {
-        throw Error(cat(file.path().string(), ": ", name, " has ", tensor.bytes, " bytes instead of ", values.size() * sizeof(T)));
+        throw Error(cat(file.path().string(), ": ", name, " has ", tensor.bytes, " bytes instead of ",
+                        values.size() * sizeof(T)));
     }
     file.read_bytes(tensor, std::as_writable_bytes(std::span(values)));
     return values;
@@ -86,8 +87,8 @@ GrainLedger read_ledger(const SafetensorsFile& file, int64_t tensors) {
 
 void read_flat(const SafetensorsFile& file, const ParameterList& parameters, std::span<float> flat) {
     for (const Parameter& parameter : parameters.parameters) {
-        file.read_floats(parameter.name,
-                         flat.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.elements())));
+        file.read_floats(parameter.name, flat.subspan(static_cast<size_t>(parameter.offset),
+                                                      static_cast<size_t>(parameter.elements())));
     }
 }
 
@@ -130,24 +131,21 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
         shapes.add(std::as_bytes(std::span(parameter.shape)));
     }
     const Settings& settings = inputs.settings;
-    const Json json = {{"model family", inputs.model.family},
-                       {"model parameters", parameters.trainable()},
-                       {"model tensors", shapes.digest()},
-                       {"training data", inputs.train->fingerprint()},
-                       {"data.order", settings.data.order},
-                       {"window.samples", settings.window.samples},
-                       {"window.tokens", settings.window.tokens},
-                       {"window.grain_samples", settings.window.grain_samples},
-                       {"optimizer.name", settings.optimizer.name},
-                       {"compute.dtype", settings.compute.dtype},
-                       {"compute.sums", settings.compute.sums},
-                       {"run.seed", settings.run.seed}};
+    const Json json = {
+        {"model family", inputs.model.family},       {"model parameters", parameters.trainable()},
+        {"model tensors", shapes.digest()},          {"training data", inputs.train->fingerprint()},
+        {"data.order", settings.data.order},         {"window.samples", settings.window.samples},
+        {"window.tokens", settings.window.tokens},   {"window.grain_samples", settings.window.grain_samples},
+        {"optimizer.name", settings.optimizer.name}, {"compute.dtype", settings.compute.dtype},
+        {"compute.sums", settings.compute.sums},     {"run.seed", settings.run.seed}};
     return json.dump();
 }
 
 void save_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoints) {
     const ParameterList& parameters = engine.model.parameters();
-    const auto flat = [](View<float> view) { return std::span<const float>(view.data, static_cast<size_t>(view.columns)); };
+    const auto flat = [](View<float> view) {
+        return std::span<const float>(view.data, static_cast<size_t>(view.columns));
+    };
     std::vector<CheckpointFile> files;
     files.push_back({.name = "weights", .tensors = named_tensors(parameters, flat(engine.weights.master))});
     for (const auto& [name, values] : engine.optimizer->moments()) {
@@ -168,8 +166,8 @@ void load_state(Engine& engine, const std::string& definition, const std::filesy
     const CheckpointReader reader(checkpoint);
     const Json json = Json::parse(reader.state_json());
     if (json.at("version") != kStateVersion) {
-        throw Error(cat(checkpoint.string(), " has format version ", json.at("version").dump(), ", this program reads version ",
-                        kStateVersion, "."));
+        throw Error(cat(checkpoint.string(), " has format version ", json.at("version").dump(),
+                        ", this program reads version ", kStateVersion, "."));
     }
     check_definition(checkpoint, json.at("definition"), Json::parse(definition));
     const ParameterList& parameters = engine.model.parameters();
@@ -178,9 +176,8 @@ void load_state(Engine& engine, const std::string& definition, const std::filesy
     for (const auto& [name, values] : engine.optimizer->moments()) {
         read_flat(reader.file(name), parameters, flat(values));
     }
-    engine.optimizer->restore({.updates = json.at("updates"),
-                               .beta1_power = json.at("beta1_power"),
-                               .beta2_power = json.at("beta2_power")});
+    engine.optimizer->restore(
+        {.updates = json.at("updates"), .beta1_power = json.at("beta1_power"), .beta2_power = json.at("beta2_power")});
     engine.state = {.step = json.at("step"),
                     .position = {.epoch = json.at("epoch"), .place = json.at("place")},
                     .units = Units(json.at("units").get<std::vector<int32_t>>()),
@@ -190,7 +187,8 @@ void load_state(Engine& engine, const std::string& definition, const std::filesy
                     .window_open = json.at("window_open")};
     if (engine.state.window_open) {
         const SafetensorsFile& window = reader.file("window");
-        engine.sum.restore(read_ledger(window, parameters.count()), Units(json.at("window_units").get<std::vector<int32_t>>()));
+        engine.sum.restore(read_ledger(window, parameters.count()),
+                           Units(json.at("window_units").get<std::vector<int32_t>>()));
         window.read_bytes(window.at("sums"), engine.sum.bytes());
     }
     engine.refresh_copy();

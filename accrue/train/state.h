@@ -11,14 +11,16 @@ namespace accrue {
 // What the law says the weights depend on, as key -> value, for checking that a checkpoint belongs to a run.
 [[nodiscard]] std::string definition_of(const RunInputs& inputs, const ParameterList& parameters);
 
-// Writes checkpoints/step-N with all that a run needs to go on bit for bit: weights, moments, position, units, counters, and if a
-// window is open its sums and which grains are in them.
+// Writes checkpoints/step-N with all that a run needs to go on bit for bit: weights, moments, position, units,
+// counters, and if a window is open its sums and which grains are in them.
 void save_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoints);
 
-// Fills an engine from a checkpoint folder. An error says if it is damaged or was made by another model, data or definition.
+// Fills an engine from a checkpoint folder. An error says if it is damaged or was made by another model, data or
+// definition.
 void load_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoint);
 
 // The weights alone, for sampling and evaluating.
-void load_weights_of_checkpoint(const std::filesystem::path& checkpoint, const ParameterList& parameters, std::span<float> weights);
+void load_weights_of_checkpoint(const std::filesystem::path& checkpoint, const ParameterList& parameters,
+                                std::span<float> weights);
 
 }  // namespace accrue

@@ -40,7 +40,8 @@ void open_window(Engine& engine, const BatchSource& data, const Window& window) 
     engine.state.replays = 0;
 }
 
-// If the window's sums may not have fitted, begins it again with coarser units. A window with a bad value is skipped anyway.
+// If the window's sums may not have fitted, begins it again with coarser units. A window with a bad value is skipped
+// anyway.
 bool must_replay(Engine& engine, const Window& window) {
     if (engine.sum.kind() != SumKind::exact || engine.sum.ledger().first_bad()) {
         return false;
@@ -55,7 +56,8 @@ bool must_replay(Engine& engine, const Window& window) {
 }
 
 // Adds the window's missing grains, again and again until they fit. False if stopped before.
-bool add_all_grains(Engine& engine, const BatchSource& data, const Window& window, const StopFlag& stop, StepReport& report) {
+bool add_all_grains(Engine& engine, const BatchSource& data, const Window& window, const StopFlag& stop,
+                    StepReport& report) {
     double total = 0;
     do {
         for (const MicroBatch& micro_batch : cut(engine.sum.ledger().missing(), engine.rules.micro_batch_grains)) {
@@ -97,7 +99,8 @@ void finish_window(Engine& engine, const Window& window) {
 
 }  // namespace
 
-std::optional<StepReport> run_step(Engine& engine, const BatchSource& data, const Window& window, const StopFlag& stop) {
+std::optional<StepReport> run_step(Engine& engine, const BatchSource& data, const Window& window,
+                                   const StopFlag& stop) {
     const auto start = Clock::now();
     StepReport report{.step = engine.state.step + 1, .window = window};
     open_window(engine, data, window);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -25,8 +26,8 @@ using Clock = std::chrono::steady_clock;
 // A run that cannot compute a finite gradient three times in a row will not recover by itself.
 constexpr int64_t kMostSkipsInARow = 3;
 
-// First fit places a window of shorter samples a little differently than the plan's longest ones; the address space for that costs
-// nothing until it is touched.
+// First fit places a window of shorter samples a little differently than the plan's longest ones; the address space for
+// that costs nothing until it is touched.
 constexpr double kSpareAddresses = 1.25;
 
 constexpr int64_t kSampleTokens = 300;
@@ -53,7 +54,7 @@ public:
           kernels_(make_kernels(inputs.settings.compute, pool_, arena_)),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_),
           loader_(*inputs.train, SampleOrder(inputs.settings.data.order == "sequential" ? SampleOrder::Kind::sequential
-                                                                                       : SampleOrder::Kind::shuffled,
+                                                                                        : SampleOrder::Kind::shuffled,
                                              static_cast<uint64_t>(inputs.settings.run.seed), inputs.train->size())),
           definition_(definition_of(inputs, engine_.model.parameters())) {}
 
@@ -109,16 +110,18 @@ void Trainer::begin() {
     MetricsFile::keep_steps(folder_.metrics(), engine_.state.step);
     first_step_ = engine_.state.step;
     const Settings& settings = inputs_.settings;
-    progress_.note(fmt::format("accrue: {} parameters, {} samples of up to {} tokens", engine_.model.parameters().trainable(),
-                               inputs_.train->size(), inputs_.longest_sample()));
+    progress_.note(fmt::format("accrue: {} parameters, {} samples of up to {} tokens",
+                               engine_.model.parameters().trainable(), inputs_.train->size(),
+                               inputs_.longest_sample()));
     progress_.note(fmt::format("window: {}, grains of {} sample(s), {} grain(s) a micro-batch, sums {}",
                                settings.window.tokens > 0 ? fmt::format("{} tokens", settings.window.tokens)
                                                           : fmt::format("{} samples", settings.window.samples),
                                settings.window.grain_samples, engine_.rules.micro_batch_grains, settings.compute.sums));
     progress_.note(fmt::format("device: {}; {}; memory planned: {}", kernels_->description(), settings.compute.dtype,
                                format_bytes(plan_.peak_bytes)));
-    progress_.note(fmt::format("folder: {}{}", folder_.root.string(),
-                               checkpoint ? fmt::format(", continued from step {}", engine_.state.step) : std::string()));
+    progress_.note(
+        fmt::format("folder: {}{}", folder_.root.string(),
+                    checkpoint ? fmt::format(", continued from step {}", engine_.state.step) : std::string()));
     if (!checkpoint) {
         summary_.validation_before = validation_loss();
     }
@@ -177,7 +180,8 @@ void Trainer::after_step(const StepReport& report, MetricsFile& metrics) {
     }
     around.peak_bytes = peak_resident_bytes();
     around.planned_bytes = plan_.peak_bytes;
-    // The line is written before the checkpoint: a resume cuts lines behind its checkpoint, but cannot write missing ones.
+    // The line is written before the checkpoint: a resume cuts lines behind its checkpoint, but cannot write missing
+    // ones.
     metrics.append(metrics_line(report, around));
     if (due(run.checkpoint_steps)) {
         save_checkpoint();
@@ -186,16 +190,18 @@ void Trainer::after_step(const StepReport& report, MetricsFile& metrics) {
     summary_.loss_after = report.loss ? report.loss : summary_.loss_after;
     note_skip(report);
     const double seconds_per_step = seconds_since(start_) / static_cast<double>(report.step - first_step_);
-    progress_.report({.step = report.step,
-                      .loss = report.loss.value_or(std::nan("")),
-                      .validation_loss = around.validation_loss,
-                      .tokens_per_second = static_cast<double>(report.tokens) / report.seconds,
-                      .updates_per_hour = 3600.0 / seconds_per_step,
-                      .peak_bytes = around.peak_bytes,
-                      .seconds_left = seconds_per_step * static_cast<double>(engine_.rules.schedule.steps - report.step)});
+    progress_.report(
+        {.step = report.step,
+         .loss = report.loss.value_or(std::nan("")),
+         .validation_loss = around.validation_loss,
+         .tokens_per_second = static_cast<double>(report.tokens) / report.seconds,
+         .updates_per_hour = 3600.0 / seconds_per_step,
+         .peak_bytes = around.peak_bytes,
+         .seconds_left = seconds_per_step * static_cast<double>(engine_.rules.schedule.steps - report.step)});
     if (engine_.state.skipped_in_a_row >= kMostSkipsInARow) {
-        throw Error(cat("three windows in a row were skipped because of gradients that are not finite (last: step ", report.step,
-                        ", ", report.skip_reason, "). Lower optimizer.rate or look at the named samples, then continue from the ",
+        throw Error(cat("three windows in a row were skipped because of gradients that are not finite (last: step ",
+                        report.step, ", ", report.skip_reason,
+                        "). Lower optimizer.rate or look at the named samples, then continue from the ",
                         "last checkpoint: accrue train --resume ", folder_.root.string()));
     }
 }
@@ -207,7 +213,8 @@ std::string Trainer::sample_of_text() {
     const ByteTokenizer tokenizer;
     std::vector<int32_t> prompt;
     const Sample first = inputs_.train->sample(0);
-    prompt.assign(first.tokens.begin(), first.tokens.begin() + std::min<int64_t>(12, static_cast<int64_t>(first.tokens.size())));
+    prompt.assign(first.tokens.begin(),
+                  first.tokens.begin() + std::min<int64_t>(12, static_cast<int64_t>(first.tokens.size())));
     std::vector<int32_t> text = prompt;
     generate(engine_.model, engine_.weights_to_read(), prompt, inputs_.longest_sample(),
              {.temperature = 0.7, .top_p = 0.95, .tokens = kSampleTokens, .end_token = ByteTokenizer::kEnd},

@@ -25,8 +25,9 @@ struct TrainSummary {
     std::string sample;                 // some text of the trained model, where there is a tokenizer
 };
 
-// Trains from the newest whole checkpoint of the folder, or from the start if there is none, to the last step of the schedule or
-// until `stop` is set; then everything done is on disk.
-[[nodiscard]] TrainSummary train(const RunInputs& inputs, const RunFolder& folder, Progress& progress, const StopFlag& stop);
+// Trains from the newest whole checkpoint of the folder, or from the start if there is none, to the last step of the
+// schedule or until `stop` is set; then everything done is on disk.
+[[nodiscard]] TrainSummary train(const RunInputs& inputs, const RunFolder& folder, Progress& progress,
+                                 const StopFlag& stop);
 
 }  // namespace accrue

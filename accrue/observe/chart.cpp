@@ -1,0 +1,310 @@
+#include "accrue/observe/chart.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "accrue/observe/html_text.h"
+
+namespace accrue {
+namespace {
+
+using Look = ChartSeries::Look;
+
+constexpr double kWidth = 1000;  // stretched to the width of the page
+constexpr double kHeight = 200;  // in pixels
+constexpr double kSmallestMark = 6;
+constexpr double kLargestMark = 14;
+
+// Steps that are drawn as one.
+struct Bucket {
+    int64_t count = 0;
+    double smallest = std::numeric_limits<double>::infinity();
+    double largest = -std::numeric_limits<double>::infinity();
+    double total = 0;
+
+    void add(double value) {
+        ++count;
+        smallest = std::min(smallest, value);
+        largest = std::max(largest, value);
+        total += value;
+    }
+    // Rounding may not lead out of the bucket's own range.
+    [[nodiscard]] double mean() const { return std::clamp(total / static_cast<double>(count), smallest, largest); }
+};
+
+using Buckets = std::vector<Bucket>;
+
+// How steps become buckets.
+struct Grid {
+    int64_t first = 0;
+    int64_t last = 0;
+    int64_t steps_each = 1;
+
+    [[nodiscard]] size_t buckets() const { return static_cast<size_t>((last - first) / steps_each + 1); }
+    [[nodiscard]] size_t bucket_of(int64_t step) const { return static_cast<size_t>((step - first) / steps_each); }
+    [[nodiscard]] int64_t begin(size_t bucket) const { return first + static_cast<int64_t>(bucket) * steps_each; }
+    [[nodiscard]] int64_t back(size_t bucket) const { return std::min(last, begin(bucket) + (steps_each - 1)); }
+    [[nodiscard]] double middle(size_t bucket) const {
+        return static_cast<double>(begin(bucket)) + static_cast<double>(back(bucket) - begin(bucket)) / 2;
+    }
+};
+
+// What all parts of a drawing need.
+struct Drawing {
+    const Chart& chart;
+    Grid grid;
+    std::vector<Buckets> series;
+    ChartAxis across;
+    ChartAxis up;
+
+    [[nodiscard]] double x(size_t bucket) const { return kWidth * across.place(grid.middle(bucket)); }
+    [[nodiscard]] double y(double value) const { return kHeight * (1 - up.place(value)); }
+};
+
+Grid grid_of(std::span<const int64_t> steps) {
+    const auto [first, last] = std::minmax_element(steps.begin(), steps.end());
+    return {.first = *first, .last = *last, .steps_each = steps_per_bucket(*first, *last)};
+}
+
+Buckets buckets_of(const Chart& chart, const ChartSeries& series, const Grid& grid) {
+    const bool positive_only = chart.axis == AxisKind::logarithmic && series.look != Look::marks;
+    Buckets buckets(grid.buckets());
+    for (size_t i = 0; i < chart.steps.size(); ++i) {
+        const double value = series.values[i];
+        if (!std::isnan(value) && (!positive_only || value > 0)) {
+            buckets[grid.bucket_of(chart.steps[i])].add(value);
+        }
+    }
+    return buckets;
+}
+
+bool has_values(const Buckets& buckets) {
+    return std::any_of(buckets.begin(), buckets.end(), [](const Bucket& bucket) { return bucket.count > 0; });
+}
+
+ChartAxis up_axis(const Chart& chart, const std::vector<Buckets>& series) {
+    Bucket all;
+    for (size_t i = 0; i < series.size(); ++i) {
+        for (const Bucket& bucket : series[i]) {
+            if (bucket.count > 0 && chart.series[i].look != Look::marks) {
+                all.add(bucket.smallest);
+                all.add(bucket.largest);
+            }
+        }
+    }
+    return value_axis(all.smallest, all.largest, chart.axis);
+}
+
+// Calls with [begin, end) for each run of buckets without a gap.
+template <class Action>
+void for_each_run(const Buckets& buckets, Action action) {
+    for (size_t begin = 0; begin < buckets.size(); ++begin) {
+        size_t end = begin;
+        while (end < buckets.size() && buckets[end].count > 0) {
+            ++end;
+        }
+        if (end > begin) {
+            action(begin, end);
+            begin = end;
+        }
+    }
+}
+
+std::string line_path(const Drawing& drawing, const Buckets& buckets) {
+    std::string path;
+    for_each_run(buckets, [&](size_t begin, size_t end) {
+        for (size_t i = begin; i < end; ++i) {
+            fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", i == begin ? 'M' : 'L', drawing.x(i),
+                           drawing.y(buckets[i].mean()));
+        }
+        // A value between two gaps: a line of no length shows as a dot, because its ends are round.
+        path += end - begin == 1 ? "h0" : "";
+    });
+    return path;
+}
+
+std::string band_path(const Drawing& drawing, const Buckets& buckets) {
+    std::string path;
+    for_each_run(buckets, [&](size_t begin, size_t end) {
+        for (size_t i = begin; i < end; ++i) {
+            fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", i == begin ? 'M' : 'L', drawing.x(i),
+                           drawing.y(buckets[i].largest));
+        }
+        for (size_t i = end; i-- > begin;) {
+            fmt::format_to(std::back_inserter(path), "L{:.1f} {:.1f}", drawing.x(i), drawing.y(buckets[i].smallest));
+        }
+        path += "Z";
+    });
+    return path;
+}
+
+std::string points_path(const Drawing& drawing, const Buckets& buckets) {
+    std::string path;
+    for (size_t i = 0; i < buckets.size(); ++i) {
+        if (buckets[i].count > 0) {
+            fmt::format_to(std::back_inserter(path), "M{:.1f} {:.1f}h0", drawing.x(i), drawing.y(buckets[i].mean()));
+        }
+    }
+    return path;
+}
+
+// The more of a bucket's steps are marked, the higher its mark.
+std::string marks_path(const Drawing& drawing, const Buckets& buckets) {
+    std::string path;
+    for (size_t i = 0; i < buckets.size(); ++i) {
+        if (buckets[i].count > 0) {
+            const auto steps = static_cast<double>(drawing.grid.back(i) - drawing.grid.begin(i) + 1);
+            const double share = std::min(1.0, static_cast<double>(buckets[i].count) / steps);
+            fmt::format_to(std::back_inserter(path), "M{:.1f} {}v-{:.1f}", drawing.x(i), kHeight,
+                           kSmallestMark + share * (kLargestMark - kSmallestMark));
+        }
+    }
+    return path;
+}
+
+std::string series_svg(const Drawing& drawing, size_t index) {
+    const Buckets& buckets = drawing.series[index];
+    if (!has_values(buckets)) {
+        return "";
+    }
+    switch (drawing.chart.series[index].look) {
+        case Look::line: {
+            const std::string band = drawing.grid.steps_each > 1
+                                         ? fmt::format("<path class=\"band\" d=\"{}\"/>", band_path(drawing, buckets))
+                                         : "";
+            return band + fmt::format("<path class=\"line\" d=\"{}\"/>", line_path(drawing, buckets));
+        }
+        case Look::dashed:
+            return fmt::format("<path class=\"dashed\" d=\"{}\"/>", line_path(drawing, buckets));
+        case Look::points:
+            return fmt::format("<path class=\"points\" d=\"{}\"/>", points_path(drawing, buckets));
+        case Look::marks:
+            return fmt::format("<path class=\"marks\" d=\"{}\"/>", marks_path(drawing, buckets));
+    }
+    return "";
+}
+
+std::string axes_svg(const Drawing& drawing) {
+    std::string svg = fmt::format("<line class=\"tick\" x1=\"0\" x2=\"100%\" y1=\"{0}\" y2=\"{0}\"/>", kHeight);
+    for (const ChartAxis::Tick& tick : drawing.up.ticks) {
+        fmt::format_to(std::back_inserter(svg),
+                       "<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{0:.1f}\" y2=\"{0:.1f}\"/>"
+                       "<text class=\"up\" x=\"-8\" y=\"{0:.1f}\" dy=\".32em\">{1}</text>",
+                       drawing.y(tick.value), escape_html(tick.label));
+    }
+    for (const ChartAxis::Tick& tick : drawing.across.ticks) {
+        fmt::format_to(std::back_inserter(svg),
+                       "<line class=\"tick\" x1=\"{0:.2f}%\" x2=\"{0:.2f}%\" y1=\"{1}\" y2=\"{2}\"/>"
+                       "<text class=\"across\" x=\"{0:.2f}%\" y=\"{3}\">{4}</text>",
+                       100 * drawing.across.place(tick.value), kHeight, kHeight + 4, kHeight + 18,
+                       escape_html(tick.label));
+    }
+    return svg;
+}
+
+// What is shown when a pointer rests on a bucket; empty for a bucket without values.
+std::string tooltip(const Drawing& drawing, size_t bucket) {
+    std::string lines;
+    for (size_t i = 0; i < drawing.series.size(); ++i) {
+        const Bucket& values = drawing.series[i][bucket];
+        const ChartSeries& series = drawing.chart.series[i];
+        if (values.count == 0) {
+            continue;
+        }
+        lines += "\n" + series.name;
+        if (series.look != Look::marks) {
+            lines += " " + number_text(values.mean());
+            lines += values.count > 1 && values.smallest < values.largest
+                         ? fmt::format(" ({} to {})", number_text(values.smallest), number_text(values.largest))
+                         : "";
+        } else if (values.count > 1) {
+            lines += fmt::format(" {} times", values.count);
+        }
+    }
+    if (lines.empty()) {
+        return "";
+    }
+    const int64_t begin = drawing.grid.begin(bucket);
+    const int64_t back = drawing.grid.back(bucket);
+    return escape_html((begin == back ? fmt::format("step {}", begin) : fmt::format("steps {} to {}", begin, back)) +
+                       lines);
+}
+
+// One stripe per bucket, as high as the chart, so that a tooltip needs no aiming.
+std::string stripes_svg(const Drawing& drawing) {
+    const size_t count = drawing.grid.buckets();
+    std::string svg = fmt::format("<g class=\"stripes\" stroke-width=\"{:.2f}\">", kWidth / static_cast<double>(count));
+    for (size_t i = 0; i < count; ++i) {
+        const std::string text = tooltip(drawing, i);
+        if (!text.empty()) {
+            fmt::format_to(std::back_inserter(svg), "<path d=\"M{:.1f} 0V{}\"><title>{}</title></path>", drawing.x(i),
+                           kHeight, text);
+        }
+    }
+    return svg + "</g>";
+}
+
+std::string legend(const Chart& chart, const std::vector<Buckets>& series) {
+    constexpr const char* kClasses[] = {"line", "dashed", "points", "marks"};
+    std::string items;
+    int64_t shown = 0;
+    for (size_t i = 0; i < series.size(); ++i) {
+        if (has_values(series[i])) {
+            ++shown;
+            items +=
+                fmt::format("<span class=\"key {}\">{}</span>", kClasses[static_cast<size_t>(chart.series[i].look)],
+                            escape_html(chart.series[i].name));
+        }
+    }
+    return shown > 1 ? "<span class=\"legend\">" + items + "</span>" : "";
+}
+
+std::string figure(const Chart& chart, const std::string& legend, const std::string& content) {
+    return fmt::format(
+        "<figure class=\"{}\"><figcaption><b>{}</b> <span class=\"unit\">{}</span>{}</figcaption>{}</figure>\n",
+        escape_html(chart.width_class), escape_html(chart.title), escape_html(chart.unit), legend, content);
+}
+
+}  // namespace
+
+int64_t steps_per_bucket(int64_t first_step, int64_t last_step) {
+    return (last_step - first_step) / kMostChartBuckets + 1;
+}
+
+std::string chart_html(const Chart& chart) {
+    const std::string nothing = "<p class=\"nothing\">No step has a value here.</p>";
+    if (chart.steps.empty() || chart.series.empty()) {
+        return figure(chart, "", nothing);
+    }
+    const Grid grid = grid_of(chart.steps);
+    std::vector<Buckets> series;
+    for (const ChartSeries& one : chart.series) {
+        series.push_back(buckets_of(chart, one, grid));
+    }
+    if (!has_values(series.front())) {
+        return figure(chart, "", nothing);
+    }
+    const ChartAxis up = up_axis(chart, series);
+    const Drawing drawing{.chart = chart,
+                          .grid = grid,
+                          .series = std::move(series),
+                          .across = step_axis(grid.first, grid.last),
+                          .up = up};
+    std::string inside;
+    for (size_t i = 0; i < drawing.series.size(); ++i) {
+        inside += series_svg(drawing, i);
+    }
+    const std::string svg = fmt::format(
+        "<div class=\"plot\"><svg width=\"100%\" height=\"{0}\" role=\"img\" aria-label=\"{1} over optimizer "
+        "steps\">{2}"
+        "<svg viewBox=\"0 0 {3} {0}\" width=\"100%\" height=\"{0}\" "
+        "preserveAspectRatio=\"none\">{4}{5}</svg></svg></div>",
+        kHeight, escape_html(chart.title), axes_svg(drawing), kWidth, inside, stripes_svg(drawing));
+    return figure(chart, legend(chart, drawing.series), svg);
+}
+
+}  // namespace accrue

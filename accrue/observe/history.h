@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+namespace accrue {
+
+// What metrics.jsonl says, one column per value and one row per optimizer step. NaN stands for a value that is not there: null,
+// absent, of another type, or too large to draw.
+struct RunHistory {
+    bool readable = false;       // false: no such file, or an error while reading
+    int64_t unusable_lines = 0;  // half lines, other text, objects without a "step"
+    std::vector<int64_t> steps;  // in the order of the file
+    std::vector<double> loss;
+    std::vector<double> validation_loss;
+    std::vector<double> tokens;
+    std::vector<double> rate;
+    std::vector<double> grad_norm;
+    std::vector<double> clipped;  // 1 or NaN
+    std::vector<double> noise_scale;
+    std::vector<double> skipped;  // 1 or NaN
+    std::vector<double> replays;
+    std::vector<double> seconds;
+    std::vector<double> tokens_per_second;
+    std::vector<double> updates_per_hour;
+    std::vector<double> peak_bytes;
+};
+
+// Reads the file line by line, so that only the columns are in memory. Never throws for what the file holds.
+[[nodiscard]] RunHistory read_history(const std::filesystem::path& metrics_file);
+
+}  // namespace accrue
