@@ -215,9 +215,10 @@ std::string tooltip(const Drawing& drawing, size_t bucket) {
         if (values.count == 0) {
             continue;
         }
-        lines += "\n" + series.name;
+        lines += '\n';
+        lines += series.name;
         if (series.look != Look::marks) {
-            lines += " " + number_text(values.mean());
+            lines += fmt::format(" {}", number_text(values.mean()));
             lines += values.count > 1 && values.smallest < values.largest
                          ? fmt::format(" ({} to {})", number_text(values.smallest), number_text(values.largest))
                          : "";

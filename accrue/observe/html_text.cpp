@@ -15,7 +15,7 @@ std::string grouped(double value) {
     const size_t first_digit = value < 0 ? 1 : 0;
     for (size_t place = text.size(); place > first_digit + 3;) {
         place -= 3;
-        text.insert(place, ",");
+        text.insert(place, 1, ',');
     }
     return text;
 }
@@ -78,7 +78,7 @@ std::string duration_text(double seconds) {
     if (std::isnan(seconds) || seconds < 0 || seconds > 1e12) {
         return std::string(kNothing);
     }
-    if (seconds < 60) {
+    if (seconds < 59.95) {
         return fmt::format("{:.3g} s", seconds);
     }
     const auto whole = static_cast<int64_t>(std::llround(seconds));

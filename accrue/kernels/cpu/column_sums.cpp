@@ -38,7 +38,7 @@ HWY_INLINE void sum_columns_of(int64_t rows, int64_t column, int64_t left, const
 #pragma GCC unroll 8
     for (int64_t v = 0; v < vectors; ++v) {
         const int64_t offset = v * kDoubleLanes;
-        store_lanes(HalfFloats(), hn::DemoteTo(HalfFloats(), sums[v]), totals + column + offset, left - offset);
+        store_lanes(HalfFloats(), rounded_to_floats(sums[v]), totals + column + offset, left - offset);
     }
 }
 

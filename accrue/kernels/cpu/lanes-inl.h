@@ -86,6 +86,15 @@ HWY_INLINE FloatVector load(const T* from, int64_t count) {
     return load_floats(Floats(), from, count);
 }
 
+// Rounded to fp32. Highway's form without vectors makes the largest float of an infinity, which must stay visible.
+HWY_INLINE hn::Vec<HalfFloats> rounded_to_floats(DoubleVector vector) {
+#if HWY_TARGET == HWY_SCALAR
+    return hn::Set(HalfFloats(), static_cast<float>(hn::GetLane(vector)));
+#else
+    return hn::DemoteTo(HalfFloats(), vector);
+#endif
+}
+
 HWY_INLINE void store(FloatVector vector, float* to, int64_t count) {
     store_lanes(Floats(), vector, to, count);
 }

@@ -28,11 +28,11 @@ HWY_INLINE DoubleVector mean_lanes(const float* sums, double factor, int64_t lef
 template <class Sum>
 HWY_INLINE FloatVector gradient_lanes(const Sum* sums, double factor, int64_t left) {
 #if HWY_TARGET == HWY_SCALAR
-    return hn::DemoteTo(Floats(), mean_lanes(sums, factor, left));
+    return rounded_to_floats(mean_lanes(sums, factor, left));
 #else
     const int64_t above = std::max<int64_t>(0, left - kDoubleLanes);
-    const auto lower = hn::DemoteTo(HalfFloats(), mean_lanes(sums, factor, left));
-    const auto upper = hn::DemoteTo(HalfFloats(), mean_lanes(sums + kDoubleLanes, factor, above));
+    const auto lower = rounded_to_floats(mean_lanes(sums, factor, left));
+    const auto upper = rounded_to_floats(mean_lanes(sums + kDoubleLanes, factor, above));
     return hn::Combine(Floats(), upper, lower);
 #endif
 }
