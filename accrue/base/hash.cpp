@@ -47,4 +47,8 @@ std::string hash_of(std::span<const std::byte> bytes) {
     return digits_of(XXH3_128bits(bytes.data(), bytes.size()));
 }
 
+uint64_t hash64_of(std::span<const std::byte> bytes, uint64_t seed) {
+    return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
+
 }  // namespace accrue

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,5 +22,7 @@ private:
 };
 
 [[nodiscard]] std::string hash_of(std::span<const std::byte> bytes);
+// A 64-bit checksum (XXH3) as a number, for things that are many; the seed chains several of them.
+[[nodiscard]] uint64_t hash64_of(std::span<const std::byte> bytes, uint64_t seed);
 
 }  // namespace accrue

@@ -38,6 +38,12 @@ TEST(HashTest, OneBitChangesTheDigest) {
     EXPECT_EQ(hash_of(bytes_of("a")).size(), 32U);
 }
 
+// The digest of an empty file as `xxhsum -H3` prints it.
+TEST(HashTest, TheShortHashIsXxh3With64BitsAndFollowsItsSeed) {
+    EXPECT_EQ(hash64_of({}, 0), 0x2d06800538d394c2U);
+    EXPECT_NE(hash64_of(bytes_of("a"), 1), hash64_of(bytes_of("a"), 2));
+}
+
 TEST(HashTest, ADigestCanBeAskedInBetween) {
     Hasher hasher;
     hasher.add(bytes_of("ab"));

@@ -23,6 +23,8 @@ struct SampleCommand {
     std::string prompt;
     SamplingSettings sampling;
     int64_t threads = 0;
+    bool chat = false;
+    std::string chat_format;  // "" = the run's
 };
 [[nodiscard]] ExitCode run_sample(const SampleCommand& command);
 
@@ -32,6 +34,19 @@ struct EvalCommand {
     int64_t threads = 0;
 };
 [[nodiscard]] ExitCode run_eval(const EvalCommand& command);
+
+struct InspectCommand {
+    std::string path;
+};
+[[nodiscard]] ExitCode run_inspect(const InspectCommand& command);
+
+struct ExportCommand {
+    std::string source;
+    std::string to;
+    std::string dtype = "bf16";
+    std::string output;
+};
+[[nodiscard]] ExitCode run_export(const ExportCommand& command);
 
 // "accrue 0.1.0" and the instruction set in use.
 [[nodiscard]] std::string version_text();

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <numbers>
 
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
@@ -12,14 +13,16 @@ namespace accrue {
 namespace {
 
 // The files given, or the validation data of the run.
-std::unique_ptr<Dataset> data_to_evaluate(const EvalCommand& command) {
+std::unique_ptr<Dataset> data_to_evaluate(const EvalCommand& command, const Tokenizer* tokenizer) {
     const std::filesystem::path settings_file = std::filesystem::path(command.folder) / "run.toml";
     const bool is_run = std::filesystem::exists(settings_file);
     const Settings settings = is_run ? read_settings(settings_file, {}) : Settings{};
     if (!command.data.empty()) {
-        return open_dataset({command.data.begin(), command.data.end()}, settings.data.sequence_length);
+        Settings whole = settings;
+        whole.data.validation_fraction = 0;
+        return open_run_files(whole, command.data, tokenizer).train;
     }
-    auto data = is_run ? open_validation_data(settings) : nullptr;
+    auto data = is_run ? open_validation_data(settings, tokenizer) : nullptr;
     if (!data) {
         throw Error(
             cat(command.folder, " names no validation data. Give some: accrue eval ", command.folder, " --data FILE"));
@@ -27,15 +30,32 @@ std::unique_ptr<Dataset> data_to_evaluate(const EvalCommand& command) {
     return data;
 }
 
+// How long the counted targets are as text.
+int64_t counted_bytes(const Dataset& data, const Tokenizer& tokenizer) {
+    int64_t bytes = 0;
+    for (int64_t index = 0; index < data.size(); ++index) {
+        for (const int32_t target : data.sample(index).targets) {
+            bytes += target < 0 ? 0 : std::ssize(tokenizer.decode(std::span(&target, 1), Special::without));
+        }
+    }
+    return bytes;
+}
+
 }  // namespace
 
 ExitCode run_eval(const EvalCommand& command) {
-    const auto data = data_to_evaluate(command);
+    const auto tokenizer = open_tokenizer_of(command.folder);
+    const auto data = data_to_evaluate(command, tokenizer.get());
     TrainedModel model(command.folder, data->longest(), command.threads);
     check_tokens(*data, model.config());
     const Evaluation result = evaluate(model.decoder(), model.weights(), *data, 1);
-    fmt::print("samples:    {}\ntokens:     {}\nloss:       {:.6f} per token\nperplexity: {:.4f}\n", data->size(),
-               result.tokens, result.loss, std::exp(result.loss));
+    fmt::print("samples:       {}\ntokens:        {}\nloss:          {:.6f} per token\nperplexity:    {:.4f}\n",
+               data->size(), result.tokens, result.loss, std::exp(result.loss));
+    const int64_t bytes = tokenizer ? counted_bytes(*data, *tokenizer) : 0;
+    if (bytes > 0) {
+        const double bits = result.loss * static_cast<double>(result.tokens) / std::numbers::ln2;
+        fmt::print("bits per byte: {:.4f}\n", bits / static_cast<double>(bytes));
+    }
     return ExitCode::done;
 }
 

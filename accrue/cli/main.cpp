@@ -6,6 +6,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
+#include "accrue/cli/tokenize_command.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {
@@ -15,6 +16,10 @@ struct Commands {
     TrainCommand train;
     SampleCommand sample;
     EvalCommand eval;
+    TokenizeCommand tokenize;
+    TokenizerTrainCommand tokenizer_train;
+    InspectCommand inspect;
+    ExportCommand export_model;
 };
 
 CLI::App* add_train(CLI::App& app, TrainCommand& command) {
@@ -48,6 +53,8 @@ CLI::App* add_sample(CLI::App& app, SampleCommand& command) {
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     sample->add_option("--threads", command.threads, "0 = all")->capture_default_str()->check(CLI::NonNegativeNumber);
+    sample->add_flag("--chat", command.chat, "The prompt is a user's message; the model answers");
+    sample->add_option("--chat-format", command.chat_format, "chatml, llama3 or plain; without, that of the run");
     return sample;
 }
 
@@ -60,6 +67,30 @@ CLI::App* add_eval(CLI::App& app, EvalCommand& command) {
     return eval;
 }
 
+CLI::App* add_inspect(CLI::App& app, InspectCommand& command) {
+    auto* inspect = app.add_subcommand("inspect", "Say what is in a folder or file");
+    inspect
+        ->add_option("path", command.path,
+                     "A run, checkpoint or model folder, or a file: safetensors, GGUF, tokenizer.json, data")
+        ->required();
+    return inspect;
+}
+
+CLI::App* add_export(CLI::App& app, ExportCommand& command) {
+    auto* exported = app.add_subcommand("export", "Write a model for other programs");
+    exported->add_option("source", command.source, "A run folder, a Hugging Face model folder or a GGUF file")
+        ->required();
+    exported->add_option("--to", command.to, "hf = a Hugging Face folder, gguf = a file for llama.cpp")
+        ->required()
+        ->check(CLI::IsMember({"hf", "gguf"}));
+    exported->add_option("--dtype", command.dtype, "Number format of the weights")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"bf16", "fp16", "fp32"}));
+    exported->add_option("--output", command.output, "Where to; without, beside the model, named after the format")
+        ->type_name("PATH");
+    return exported;
+}
+
 int run(int argc, char** argv) {
     CLI::App app("accrue trains language models with the batch you want on the machine you have.", "accrue");
     app.set_version_flag("--version", [] { return version_text(); });
@@ -69,6 +100,9 @@ int run(int argc, char** argv) {
     add_train(app, commands.train)->callback([&] { code = run_train(commands.train); });
     add_sample(app, commands.sample)->callback([&] { code = run_sample(commands.sample); });
     add_eval(app, commands.eval)->callback([&] { code = run_eval(commands.eval); });
+    add_inspect(app, commands.inspect)->callback([&] { code = run_inspect(commands.inspect); });
+    add_export(app, commands.export_model)->callback([&] { code = run_export(commands.export_model); });
+    add_tokenizer_commands(app, commands.tokenize, commands.tokenizer_train, code);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

@@ -4,20 +4,13 @@
 
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
-#include "accrue/data/dataset.h"
+#include "accrue/data/chat_format.h"
+#include "accrue/data/corpus.h"
+#include "accrue/data/tokenizer.h"
 #include "accrue/train/reader.h"
 
 namespace accrue {
 namespace {
-
-// Runs on text and built-in stories speak bytes; of other models only token ids are known.
-bool speaks_text(const TrainedModel& model) {
-    if (!model.settings()) {
-        return false;
-    }
-    const auto& files = model.settings()->data.train;
-    return files.empty() || is_text({files.begin(), files.end()});
-}
 
 std::vector<int32_t> parse_ids(const std::string& prompt, int64_t vocabulary) {
     std::vector<int32_t> ids;
@@ -39,28 +32,66 @@ std::vector<int32_t> parse_ids(const std::string& prompt, int64_t vocabulary) {
     return ids;
 }
 
+ChatFormat chat_format_for(const SampleCommand& command, const TrainedModel& model) {
+    if (!command.chat_format.empty()) {
+        return chat_format_of(command.chat_format);
+    }
+    return chat_format_of(model.settings() ? model.settings()->data.chat_format : "chatml");
+}
+
+// A user's turn and the mark that opens the answer, as the training data has them; and the token that ends an answer.
+struct ChatPrompt {
+    std::vector<int32_t> ids;
+    int32_t end_token = -1;
+};
+
+ChatPrompt chat_prompt(const Tokenizer& tokenizer, ChatFormat format, const std::string& message) {
+    Document answer;
+    append_turn(answer, format, ChatRole::assistant, "");
+    Document document;
+    append_turn(document, format, ChatRole::user, message);
+    document.parts.push_back(answer.parts.front());
+    TokenizedDocument tokenized;
+    tokenize_document(tokenizer, document, PiecePlace::first, tokenized);
+    ChatPrompt prompt{.ids = tokenized.ids, .end_token = tokenizer.end_of_document().value_or(-1)};
+    for (const DocumentPart& part : answer.parts) {
+        const auto ids = tokenizer.encode(part.text, Special::without);
+        if (part.counted && part.has_markup && ids.size() == 1) {
+            prompt.end_token = ids.front();
+        }
+    }
+    return prompt;
+}
+
 }  // namespace
 
 ExitCode run_sample(const SampleCommand& command) {
     TrainedModel model(command.folder, 0, command.threads);
-    const bool text = speaks_text(model);
-    const ByteTokenizer tokenizer;
-    const std::vector<int32_t> prompt =
-        text ? tokenizer.encode(command.prompt) : parse_ids(command.prompt, model.config().vocabulary);
-    if (prompt.empty()) {
-        throw Error("the prompt is empty: give at least one character to go on from.");
+    const Tokenizer* tokenizer = model.tokenizer();
+    if (command.chat && tokenizer == nullptr) {
+        throw Error("this model has no tokenizer, so it cannot chat. Give the prompt as token ids without --chat.");
     }
     SamplingSettings sampling = command.sampling;
-    if (text) {
-        sampling.end_token = ByteTokenizer::kEnd;
+    std::vector<int32_t> prompt;
+    if (tokenizer == nullptr) {
+        prompt = parse_ids(command.prompt, model.config().vocabulary);
+    } else if (command.chat) {
+        const ChatPrompt chat = chat_prompt(*tokenizer, chat_format_for(command, model), command.prompt);
+        prompt = chat.ids;
+        sampling.end_token = chat.end_token;
+    } else {
+        prompt = tokenizer->encode(command.prompt, Special::with);
+        sampling.end_token = tokenizer->end_of_document().value_or(-1);
+    }
+    if (command.prompt.empty() || prompt.empty()) {
+        throw Error("the prompt is empty: give at least one character to go on from.");
+    }
+    if (tokenizer != nullptr && !command.chat) {
         fmt::print("{}", command.prompt);
     }
     generate(model.decoder(), model.weights(), prompt, model.longest(), sampling, [&](int32_t token) {
-        if (text) {
-            fmt::print("{}", tokenizer.decode(std::span(&token, 1)));
-        } else {
-            fmt::print("{} ", token);
-        }
+        fmt::print("{}", tokenizer != nullptr ? tokenizer->decode(std::span(&token, 1), Special::without)
+                                              : fmt::format("{} ", token));
         std::fflush(stdout);
     });
     fmt::print("\n");

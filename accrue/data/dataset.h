@@ -15,6 +15,8 @@ namespace accrue {
 struct Sample {
     std::vector<int32_t> tokens;
     std::vector<int32_t> targets;
+    // Where documents begin that must not see each other, 0 included; empty: everything before is seen.
+    std::vector<int32_t> document_starts = {};
 };
 
 // Samples by number. Reading is safe from several threads.

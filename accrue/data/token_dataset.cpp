@@ -1,16 +1,13 @@
 #include <algorithm>
-#include <limits>
 #include <span>
 #include <utility>
 
 #include "accrue/base/error.h"
 #include "accrue/data/readers.h"
-#include "accrue/tensor/safetensors.h"
+#include "accrue/data/token_rows.h"
 
 namespace accrue {
 namespace {
-
-constexpr int64_t kIgnoredLabel = -100;  // PyTorch's ignore_index, which Hugging Face uses in labels
 
 // Samples given row by row, all in memory, trimmed after their last counted target.
 class RowDataset final : public Dataset {
@@ -84,57 +81,12 @@ private:
     int64_t longest_ = 0;
 };
 
-std::string text_of(const std::vector<int64_t>& shape) {
-    std::string text = "[";
-    for (const int64_t extent : shape) {
-        text += cat(text.size() > 1 ? ", " : "", extent);
-    }
-    return text + "]";
-}
-
-void check_shapes(const SafetensorsFile& file) {
-    const std::string name = file.path().string();
-    const std::vector<int64_t>& shape = file.at("input_ids").shape;
-    if (shape.size() != 2) {
-        throw Error(cat(name, ": input_ids has the shape ", text_of(shape), ", and [samples, tokens] is needed"));
-    }
-    if (file.at("input_ids").elements() == 0) {
-        throw Error(cat(name, " is empty: input_ids has the shape ", text_of(shape)));
-    }
-    if (file.has("labels") && file.at("labels").shape != shape) {
-        throw Error(cat(name, ": labels has the shape ", text_of(file.at("labels").shape), ", but input_ids has ",
-                        text_of(shape)));
-    }
-}
-
-// The numbers of a tensor, each checked: ids and labels from 0 on, and -100, which becomes -1, where it is allowed.
-enum class Ignored { refused, allowed };
-std::vector<int32_t> read_tokens(const SafetensorsFile& file, const std::string& name, Ignored ignored) {
-    const std::vector<int64_t> numbers = file.read_integers(name);
-    const int64_t row_tokens = file.at(name).shape[1];
-    std::vector<int32_t> tokens(numbers.size());
-    for (size_t i = 0; i < numbers.size(); ++i) {
-        const bool skip = ignored == Ignored::allowed && numbers[i] == kIgnoredLabel;
-        if (!skip && (numbers[i] < 0 || numbers[i] > std::numeric_limits<int32_t>::max())) {
-            const auto place = static_cast<int64_t>(i);
-            throw Error(cat(file.path().string(), ": ", name, " of sample ", place / row_tokens, ", place ",
-                            place % row_tokens, " is ", numbers[i], ", and a token from 0 to 2^31-1 is needed",
-                            ignored == Ignored::allowed ? " (or -100, which is not counted)" : ""));
-        }
-        tokens[i] = skip ? -1 : static_cast<int32_t>(numbers[i]);
-    }
-    return tokens;
-}
-
 void add_file(RowDataset& dataset, const std::filesystem::path& path) {
-    const SafetensorsFile file(path);
-    check_shapes(file);
-    const auto row_tokens = static_cast<size_t>(file.at("input_ids").shape[1]);
-    const std::vector<int32_t> ids = read_tokens(file, "input_ids", Ignored::refused);
-    const std::vector<int32_t> labels = file.has("labels") ? read_tokens(file, "labels", Ignored::allowed) : ids;
+    const TokenRows rows(path, path.string());
     dataset.begin_file(path.string());
-    for (size_t begin = 0; begin < ids.size(); begin += row_tokens) {
-        dataset.add_row(std::span(ids).subspan(begin, row_tokens), std::span(labels).subspan(begin, row_tokens));
+    for (int64_t index = 0; index < rows.size(); ++index) {
+        const TokenRows::Row row = rows.row(index);
+        dataset.add_row(row.ids, row.labels);
     }
 }
 

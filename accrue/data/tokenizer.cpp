@@ -1,6 +1,17 @@
 #include "accrue/data/tokenizer.h"
 
+#include "accrue/base/hash.h"
+
 namespace accrue {
+namespace {
+
+constexpr std::string_view kEndText = "<|endoftext|>";
+
+bool is_byte(int32_t id) {
+    return id >= 0 && id < ByteTokenizer::kEnd;
+}
+
+}  // namespace
 
 std::vector<int32_t> ByteTokenizer::encode(std::string_view text) const {
     std::vector<int32_t> ids;
@@ -12,14 +23,36 @@ std::vector<int32_t> ByteTokenizer::encode(std::string_view text) const {
 }
 
 std::string ByteTokenizer::decode(std::span<const int32_t> ids) const {
+    return decode(ids, Special::without);
+}
+
+std::vector<int32_t> ByteTokenizer::encode(std::string_view text, Special /*special*/) const {
+    return encode(text);
+}
+
+std::string ByteTokenizer::decode(std::span<const int32_t> ids, Special special) const {
     std::string text;
     text.reserve(ids.size());
     for (const int32_t id : ids) {
-        if (id >= 0 && id < 256) {
+        if (is_byte(id)) {
             text.push_back(static_cast<char>(id));
+        } else if (id == kEnd && special == Special::with) {
+            text += kEndText;
         }
     }
     return text;
+}
+
+std::string ByteTokenizer::token_text(int32_t id) const {
+    if (is_byte(id)) {
+        return {static_cast<char>(id)};
+    }
+    return id == kEnd ? std::string(kEndText) : std::string();
+}
+
+std::string ByteTokenizer::fingerprint() const {
+    constexpr std::string_view kName = "byte tokenizer 1";
+    return hash_of(std::as_bytes(std::span(kName)));
 }
 
 }  // namespace accrue

@@ -27,5 +27,20 @@ TEST(ByteTokenizerTest, OtherIdsWriteNothing) {
     EXPECT_LT(ByteTokenizer::kEnd, ByteTokenizer::kVocabulary);
 }
 
+TEST(ByteTokenizerTest, IsATokenizerLikeOthers) {
+    const ByteTokenizer bytes;
+    const Tokenizer& tokenizer = bytes;
+    const std::array<int32_t, 3> ids = {'a', ByteTokenizer::kEnd, 'b'};
+    EXPECT_EQ(tokenizer.encode("ab", Special::with), bytes.encode("ab"));
+    EXPECT_EQ(tokenizer.decode(ids, Special::without), "ab");
+    EXPECT_EQ(tokenizer.decode(ids, Special::with), "a<|endoftext|>b");
+    EXPECT_EQ(tokenizer.vocabulary(), ByteTokenizer::kVocabulary);
+    EXPECT_EQ(tokenizer.end_of_document(), ByteTokenizer::kEnd);
+    EXPECT_EQ(tokenizer.token_text('a'), "a");
+    EXPECT_EQ(tokenizer.token_text(ByteTokenizer::kEnd), "<|endoftext|>");
+    EXPECT_EQ(tokenizer.token_text(-1), "");
+    EXPECT_EQ(tokenizer.fingerprint().size(), 32U);
+}
+
 }  // namespace
 }  // namespace accrue

@@ -4,10 +4,8 @@
 #include <numbers>
 
 namespace accrue {
-namespace {
 
-// The angle per position of pair i, scaled as the model asks.
-double frequency_of(const RopeConfig& rope, int64_t head_size, int64_t pair) {
+double rope_frequency(const RopeConfig& rope, int64_t head_size, int64_t pair) {
     const double plain = std::pow(rope.theta, -2.0 * static_cast<double>(pair) / static_cast<double>(head_size));
     if (rope.kind == RopeConfig::Kind::linear) {
         return plain / rope.factor;
@@ -28,13 +26,11 @@ double frequency_of(const RopeConfig& rope, int64_t head_size, int64_t pair) {
     return (1.0 - blend) * plain / rope.factor + blend * plain;
 }
 
-}  // namespace
-
 std::vector<float> rope_table(const RopeConfig& rope, int64_t head_size, int64_t positions) {
     const int64_t pairs = head_size / 2;
     std::vector<float> table(static_cast<size_t>(positions * head_size));
     for (int64_t pair = 0; pair < pairs; ++pair) {
-        const double frequency = frequency_of(rope, head_size, pair);
+        const double frequency = rope_frequency(rope, head_size, pair);
         for (int64_t position = 0; position < positions; ++position) {
             const double angle = frequency * static_cast<double>(position);
             table[static_cast<size_t>(position * head_size + pair)] = static_cast<float>(std::cos(angle));

@@ -15,6 +15,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/hash.h"
 #include "accrue/tensor/dtype.h"
+#include "accrue/tensor/half.h"
 
 namespace accrue {
 namespace {
@@ -181,18 +182,6 @@ void check_cover(const std::map<std::string, StoredTensor>& tensors, int64_t beg
     if (place != end) {
         complain(cat("its last ", end - place, " bytes belong to no tensor"));
     }
-}
-
-float float_of_half(uint16_t half) {
-    const uint32_t sign = static_cast<uint32_t>(half & 0x8000U) << 16;
-    const uint32_t exponent = (half >> 10) & 0x1fU;
-    const uint32_t fraction = half & 0x3ffU;
-    if (exponent == 0) {
-        const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
-        return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
-    }
-    const uint32_t wide = exponent == 0x1fU ? 0xffU : exponent + 127 - 15;
-    return std::bit_cast<float>(sign | (wide << 23) | (fraction << 13));
 }
 
 // Reads a tensor in pieces and hands each element, still in its stored type, to `convert`.

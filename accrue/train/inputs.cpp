@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "accrue/base/error.h"
+#include "accrue/data/document.h"
+#include "accrue/data/input_stream.h"
 #include "accrue/data/stories.h"
 
 namespace accrue {
@@ -16,12 +18,25 @@ constexpr uint64_t kFirstValidationStory = 1'000'000'000;
 // Grains of about so many tokens keep the products busy on a CPU.
 constexpr int64_t kGrainTokens = 1024;
 
-std::vector<std::filesystem::path> paths_of(const std::vector<std::string>& names) {
-    return {names.begin(), names.end()};
+std::unique_ptr<Dataset> story_data(const Tokenizer& tokenizer, uint64_t first, int64_t bytes, int64_t sequence_length) {
+    return dataset_of_tokens(tokenizer.encode(stories(first, bytes), Special::without), sequence_length,
+                             "built-in stories");
 }
 
-std::unique_ptr<Dataset> story_data(uint64_t first, int64_t bytes, int64_t sequence_length) {
-    return dataset_of_tokens(ByteTokenizer().encode(stories(first, bytes)), sequence_length, "built-in stories");
+bool has_tokenizer(const std::filesystem::path& folder) {
+    return std::filesystem::exists(folder / "tokenizer.json") || std::filesystem::exists(folder / "tokenizer.model");
+}
+
+// Files that hold token ids already.
+bool holds_ids(const std::filesystem::path& file) {
+    const std::string name = without_compression(file).extension().string();
+    return name == ".safetensors" || name == ".bin";
+}
+
+// Beside the run, so that the next run finds it.
+std::filesystem::path cache_folder_of(const Settings& settings) {
+    const std::filesystem::path run = settings.run.folder.empty() ? "runs/next" : settings.run.folder;
+    return run.parent_path() / "token-cache";
 }
 
 }  // namespace
@@ -30,21 +45,77 @@ int64_t RunInputs::longest_sample() const {
     return std::max(train->longest(), validation ? validation->longest() : 0);
 }
 
-std::unique_ptr<Dataset> open_training_data(const Settings& settings) {
-    if (settings.data.train.empty()) {
-        return story_data(0, kStoryBytes, settings.data.sequence_length);
+std::unique_ptr<Tokenizer> open_run_tokenizer(const Settings& settings) {
+    if (!settings.data.tokenizer.empty()) {
+        return open_tokenizer(settings.data.tokenizer);
     }
-    return open_dataset(paths_of(settings.data.train), settings.data.sequence_length);
+    if (!settings.model.from.empty() && has_tokenizer(settings.model.from)) {
+        return open_tokenizer(settings.model.from);
+    }
+    const auto files = expand_files(settings.data.train);
+    if (!files.empty() && std::all_of(files.begin(), files.end(), holds_ids)) {
+        return nullptr;
+    }
+    return std::make_unique<ByteTokenizer>();
 }
 
-std::unique_ptr<Dataset> open_validation_data(const Settings& settings) {
+void copy_tokenizer_files(const Settings& settings, const std::filesystem::path& model_folder) {
+    namespace fs = std::filesystem;
+    const fs::path given = settings.data.tokenizer;
+    const auto copy = [&](const fs::path& from, const std::string& name) {
+        if (fs::is_regular_file(from)) {
+            fs::copy_file(from, model_folder / name, fs::copy_options::overwrite_existing);
+        }
+    };
+    if (fs::is_regular_file(given)) {
+        copy(given, given.extension() == ".json" ? "tokenizer.json" : given.filename().string());
+        return;
+    }
+    const fs::path folder = given.empty() ? fs::path(settings.model.from) : given;
+    for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json",
+                             "generation_config.json"}) {
+        copy(folder / name, name);
+    }
+}
+
+Corpus open_run_files(const Settings& settings, const std::vector<std::string>& names, const Tokenizer* tokenizer,
+                      const CacheProgressCallback& progress) {
+    const auto files = expand_files(names);
+    const bool only_rows = std::all_of(files.begin(), files.end(), [](const std::filesystem::path& file) {
+        return file.extension() == ".safetensors";
+    });
+    if (only_rows && settings.data.layout == "packed" && settings.data.validation_fraction == 0) {
+        return {.train = open_dataset(files, settings.data.sequence_length), .validation = nullptr, .rebuilt_because = {}};
+    }
+    const ByteTokenizer bytes;  // not asked when all files hold ids
+    constexpr int64_t kMostIds = int64_t{1} << 31;
+    return open_corpus(
+        {.files = files,
+         .cache_folder = cache_folder_of(settings),
+         .sequence_length = settings.data.sequence_length,
+         .layout = settings.data.layout == "padded" ? Layout::padded : Layout::packed,
+         .reset_attention = settings.data.reset_attention,
+         .validation_fraction = settings.data.validation_fraction,
+         .reader = {.chat_format = settings.data.chat_format, .skip_bad = settings.data.skip_bad},
+         .end_token = {},
+         .vocabulary = tokenizer == nullptr ? kMostIds : 0,
+         .threads = static_cast<int>(settings.compute.threads),
+         .progress = progress},
+        tokenizer == nullptr ? bytes : *tokenizer);
+}
+
+std::unique_ptr<Dataset> open_validation_data(const Settings& settings, const Tokenizer* tokenizer) {
     if (!settings.data.validation.empty()) {
-        return open_dataset(paths_of(settings.data.validation), settings.data.sequence_length);
+        Settings whole = settings;
+        whole.data.validation_fraction = 0;
+        return open_run_files(whole, settings.data.validation, tokenizer).train;
     }
-    if (settings.data.train.empty()) {
-        return story_data(kFirstValidationStory, kValidationStoryBytes, settings.data.sequence_length);
+    if (!settings.data.train.empty()) {
+        return settings.data.validation_fraction > 0
+                   ? open_run_files(settings, settings.data.train, tokenizer).validation
+                   : nullptr;
     }
-    return nullptr;
+    return story_data(*tokenizer, kFirstValidationStory, kValidationStoryBytes, settings.data.sequence_length);
 }
 
 void check_tokens(const Dataset& data, const ModelConfig& model) {
@@ -56,11 +127,15 @@ void check_tokens(const Dataset& data, const ModelConfig& model) {
     }
 }
 
-RunInputs open_inputs(Settings settings) {
+RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress) {
     RunInputs inputs;
-    inputs.train = open_training_data(settings);
-    inputs.validation = open_validation_data(settings);
-    inputs.has_text = settings.data.train.empty() || is_text(paths_of(settings.data.train));
+    inputs.tokenizer = open_run_tokenizer(settings);
+    if (settings.data.train.empty()) {
+        inputs.train = story_data(*inputs.tokenizer, 0, kStoryBytes, settings.data.sequence_length);
+    } else {
+        inputs.train = open_run_files(settings, settings.data.train, inputs.tokenizer.get(), progress).train;
+    }
+    inputs.validation = open_validation_data(settings, inputs.tokenizer.get());
     const int64_t longest = inputs.longest_sample();
     if (longest == 0) {
         throw Error("the training data counts no token at all: every label is masked. Check the labels.");

@@ -3,7 +3,9 @@
 #include <memory>
 #include <string>
 
+#include "accrue/data/corpus.h"
 #include "accrue/data/dataset.h"
+#include "accrue/data/tokenizer.h"
 #include "accrue/model/config.h"
 #include "accrue/train/settings.h"
 
@@ -15,17 +17,28 @@ struct RunInputs {
     Settings settings;
     ModelConfig model;
     std::unique_ptr<Dataset> train;
-    std::unique_ptr<Dataset> validation;  // none = no validation
-    bool has_text = false;                // samples can be read and written as text
+    std::unique_ptr<Dataset> validation;    // none = no validation
+    std::unique_ptr<Tokenizer> tokenizer;   // none = token ids whose text is not known
 
     [[nodiscard]] int64_t longest_sample() const;
 };
 
-[[nodiscard]] RunInputs open_inputs(Settings settings);
+// `progress` is told how far tokenizing is, the first time a text is seen.
+[[nodiscard]] RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress = nullptr);
 
-// The datasets that settings name, without the checks against a model.
-[[nodiscard]] std::unique_ptr<Dataset> open_training_data(const Settings& settings);
-[[nodiscard]] std::unique_ptr<Dataset> open_validation_data(const Settings& settings);  // may be none
+// The tokenizer a run speaks: data.tokenizer, or the one in the model's folder, or bytes for text. None for token ids
+// without any.
+[[nodiscard]] std::unique_ptr<Tokenizer> open_run_tokenizer(const Settings& settings);
+
+// Puts the tokenizer's files beside a trained model, so that it can be used elsewhere. Nothing to do for bytes.
+void copy_tokenizer_files(const Settings& settings, const std::filesystem::path& model_folder);
+
+// Files as samples, by the settings: rows of .safetensors as they are, everything else through the token cache.
+[[nodiscard]] Corpus open_run_files(const Settings& settings, const std::vector<std::string>& names,
+                                    const Tokenizer* tokenizer, const CacheProgressCallback& progress = nullptr);
+
+// What a run is validated on; may be none.
+[[nodiscard]] std::unique_ptr<Dataset> open_validation_data(const Settings& settings, const Tokenizer* tokenizer);
 
 // A token that the model has no row for is an error that names file, place, token and vocabulary.
 void check_tokens(const Dataset& data, const ModelConfig& model);

@@ -1,21 +1,43 @@
 #include "accrue/train/loader.h"
 
+#include <algorithm>
+
 #include "accrue/base/random.h"
 
 namespace accrue {
 namespace {
 
-void append(TokenBatch& batch, const Sample& sample, uint64_t epoch, uint64_t number) {
+// Rows that attend to each other: the whole sample, or each of its documents where attention may not cross them.
+std::vector<Segment> segments_of(const Sample& sample) {
     const auto length = static_cast<int64_t>(sample.tokens.size());
-    if (length == 0) {
+    std::vector<Segment> segments;
+    for (size_t i = 0; i < sample.document_starts.size(); ++i) {
+        const int64_t first = sample.document_starts[i];
+        if (first >= length) {
+            break;
+        }
+        const int64_t next = i + 1 < sample.document_starts.size() ? sample.document_starts[i + 1] : length;
+        segments.push_back({.first = first, .length = std::min(next, length) - first});
+    }
+    if (segments.empty()) {
+        segments.push_back({.first = 0, .length = length});
+    }
+    return segments;
+}
+
+void append(TokenBatch& batch, const Sample& sample, uint64_t epoch, uint64_t number) {
+    if (sample.tokens.empty()) {
         return;
     }
-    batch.segments.push_back({.first = batch.rows(), .length = length});
+    const int64_t first_row = batch.rows();
     batch.tokens.insert(batch.tokens.end(), sample.tokens.begin(), sample.tokens.end());
     batch.targets.insert(batch.targets.end(), sample.targets.begin(), sample.targets.end());
-    for (int64_t position = 0; position < length; ++position) {
-        batch.positions.push_back(static_cast<int32_t>(position));
-        batch.row_keys.push_back(mix(epoch, number, static_cast<uint64_t>(position)));
+    for (const auto& [first, length] : segments_of(sample)) {
+        batch.segments.push_back({.first = first_row + first, .length = length});
+        for (int64_t position = 0; position < length; ++position) {
+            batch.positions.push_back(static_cast<int32_t>(position));
+            batch.row_keys.push_back(mix(epoch, number, static_cast<uint64_t>(first + position)));
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 #include "accrue/checkpoint/checkpoint.h"
 #include "accrue/kernels/dry/dry_kernels.h"
 #include "accrue/model/model_folder.h"
+#include "accrue/train/inputs.h"
 #include "accrue/train/state.h"
 
 namespace accrue {
@@ -60,6 +61,14 @@ ModelConfig config_of(const Source& source, int64_t longest) {
     return model.from.empty() ? preset_config(model.preset) : read_model_config(model.from, longest);
 }
 
+std::unique_ptr<Tokenizer> tokenizer_of(const Source& source) {
+    const bool beside = fs::exists(source.model_folder / "tokenizer.json") || fs::exists(source.model_folder / "tokenizer.model");
+    if (!source.model_folder.empty() && beside) {
+        return open_tokenizer(source.model_folder);
+    }
+    return source.settings ? open_run_tokenizer(*source.settings) : nullptr;
+}
+
 // The same steps on a dry and on a real device, so that the dry one counts what the real one takes.
 struct Reading {
     Reading(const ModelConfig& config, const Decoder::Options& options, Kernels& kernels)
@@ -104,6 +113,7 @@ struct TrainedModel::Parts {
     std::unique_ptr<Arena> arena;
     std::unique_ptr<Kernels> kernels;
     std::unique_ptr<Reading> reading;
+    std::unique_ptr<Tokenizer> tokenizer;
 
     explicit Parts(int threads) : pool(threads) {}
 };
@@ -111,6 +121,7 @@ struct TrainedModel::Parts {
 TrainedModel::TrainedModel(const fs::path& folder, int64_t longest, int64_t threads)
     : parts_(std::make_unique<Parts>(static_cast<int>(threads))) {
     const Source source = find_source(folder);
+    parts_->tokenizer = tokenizer_of(source);
     const ModelConfig config = config_of(source, longest);
     parts_->settings = source.settings;
     const int64_t usual = source.settings ? source.settings->data.sequence_length : kUsualSequence;
@@ -133,6 +144,10 @@ TrainedModel::TrainedModel(const fs::path& folder, int64_t longest, int64_t thre
     }
 }
 
+std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder) {
+    return tokenizer_of(find_source(folder));
+}
+
 TrainedModel::~TrainedModel() = default;
 
 const ModelConfig& TrainedModel::config() const {
@@ -149,6 +164,10 @@ Weights TrainedModel::weights() const {
 
 int64_t TrainedModel::longest() const {
     return parts_->longest;
+}
+
+const Tokenizer* TrainedModel::tokenizer() const {
+    return parts_->tokenizer.get();
 }
 
 const std::optional<Settings>& TrainedModel::settings() const {

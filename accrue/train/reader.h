@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "accrue/base/pool.h"
+#include "accrue/data/tokenizer.h"
 #include "accrue/model/decoder.h"
 #include "accrue/train/settings.h"
 
@@ -22,6 +23,8 @@ public:
     [[nodiscard]] Decoder& decoder();
     [[nodiscard]] Weights weights() const;
     [[nodiscard]] int64_t longest() const;
+    // What it speaks: the tokenizer beside the weights or of the run; none = only token ids are known.
+    [[nodiscard]] const Tokenizer* tokenizer() const;
     // The settings of the run it came from; nothing for a plain model folder.
     [[nodiscard]] const std::optional<Settings>& settings() const;
 
@@ -29,5 +32,8 @@ private:
     struct Parts;
     std::unique_ptr<Parts> parts_;
 };
+
+// The tokenizer of such a folder, without its weights.
+[[nodiscard]] std::unique_ptr<Tokenizer> open_tokenizer_of(const std::filesystem::path& folder);
 
 }  // namespace accrue

@@ -20,6 +20,12 @@ struct Settings {
         std::vector<std::string> validation;
         std::string order = "shuffled";
         int64_t sequence_length = 256;
+        std::string tokenizer;
+        std::string layout = "packed";
+        bool reset_attention = false;
+        double validation_fraction = 0;
+        std::string chat_format = "chatml";
+        bool skip_bad = false;
         bool operator==(const Data&) const = default;
     } data;
     struct Window {

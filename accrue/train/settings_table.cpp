@@ -41,13 +41,6 @@ bool is_memory_size(const std::string& memory) {
     return std::find(units.begin(), units.end(), memory.substr(std::min(unit, memory.size()))) != units.end();
 }
 
-bool is_planned_data(const std::string& file) {
-    const std::string ending = std::filesystem::path(file).extension().string();
-    std::error_code ignored;
-    const bool is_pattern = file.find_first_of("*?") != std::string::npos && !std::filesystem::exists(file, ignored);
-    return ending == ".jsonl" || ending == ".bin" || is_pattern || std::filesystem::is_directory(file, ignored);
-}
-
 // The keys of each section; the section's name is filled in by settings_table().
 std::vector<Setting> model_settings() {
     std::vector<std::string> presets = preset_names();
@@ -64,19 +57,22 @@ std::vector<Setting> model_settings() {
     };
 }
 
+// Each also with .gz or .zst behind it; folders and patterns are looked into when the data is opened.
+std::vector<std::string> data_endings() {
+    return {".txt", ".jsonl", ".bin", ".safetensors"};
+}
+
 std::vector<Setting> data_settings() {
     return {
         {.name = "train",
          .place = [](Settings& s) -> SettingPlace { return &s.data.train; },
          .meaning = "files to train on; [] = built-in stories",
-         .values = {".txt", ".safetensors"},
-         .planned = is_planned_data,
+         .values = data_endings(),
          .text = Setting::Text::data_files},
         {.name = "validation",
          .place = [](Settings& s) -> SettingPlace { return &s.data.validation; },
          .meaning = "files to evaluate on; [] = built-in stories if they are trained on, otherwise none",
-         .values = {".txt", ".safetensors"},
-         .planned = is_planned_data,
+         .values = data_endings(),
          .text = Setting::Text::data_files},
         {.name = "order",
          .place = [](Settings& s) -> SettingPlace { return &s.data.order; },
@@ -86,6 +82,28 @@ std::vector<Setting> data_settings() {
          .place = [](Settings& s) -> SettingPlace { return &s.data.sequence_length; },
          .meaning = "tokens in a sample",
          .bounds = {.at_least = 1, .limit = kMostTokensInSample}},
+        {.name = "tokenizer",
+         .place = [](Settings& s) -> SettingPlace { return &s.data.tokenizer; },
+         .meaning = "a tokenizer.json, tokenizer.model or rank file; \"\" = the one in model.from, else bytes",
+         .text = Setting::Text::path},
+        {.name = "layout",
+         .place = [](Settings& s) -> SettingPlace { return &s.data.layout; },
+         .meaning = "packed = documents joined and cut into samples; padded = one document a sample",
+         .values = {"packed", "padded"}},
+        {.name = "reset_attention",
+         .place = [](Settings& s) -> SettingPlace { return &s.data.reset_attention; },
+         .meaning = "packed: may attention not cross from one document into the next?"},
+        {.name = "validation_fraction",
+         .place = [](Settings& s) -> SettingPlace { return &s.data.validation_fraction; },
+         .meaning = "the share of documents kept for validation, chosen by their contents",
+         .bounds = {.at_least = 0, .below = 1}},
+        {.name = "chat_format",
+         .place = [](Settings& s) -> SettingPlace { return &s.data.chat_format; },
+         .meaning = "how the messages of a .jsonl file become text",
+         .values = {"chatml", "llama3", "plain"}},
+        {.name = "skip_bad",
+         .place = [](Settings& s) -> SettingPlace { return &s.data.skip_bad; },
+         .meaning = "are damaged lines counted and skipped instead of stopping the run?"},
     };
 }
 

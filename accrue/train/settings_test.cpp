@@ -70,7 +70,8 @@ TEST_F(SettingsTest, TheListOfKeysIsFrozen) {
     EXPECT_EQ(
         keys,
         "model.preset model.from "
-        "data.train data.validation data.order data.sequence_length "
+        "data.train data.validation data.order data.sequence_length data.tokenizer data.layout data.reset_attention "
+        "data.validation_fraction data.chat_format data.skip_bad "
         "window.samples window.tokens window.grain_samples window.micro_batch_grains "
         "optimizer.name optimizer.rate optimizer.rate_samples optimizer.rate_rule optimizer.beta1 optimizer.beta2 "
         "optimizer.beta2_half_life_tokens optimizer.epsilon optimizer.momentum optimizer.nesterov "
@@ -97,7 +98,13 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
         .data = {.train = {"/a \"b\"\\c.txt", "/d\n\x7f.txt"},
                  .validation = {"/\u00fc.safetensors"},
                  .order = "sequential",
-                 .sequence_length = 7},
+                 .sequence_length = 7,
+                 .tokenizer = "/t.json",
+                 .layout = "padded",
+                 .reset_attention = true,
+                 .validation_fraction = 0.25,
+                 .chat_format = "plain",
+                 .skip_bad = true},
         .window = {.samples = 0, .tokens = 524288, .grain_samples = 3, .micro_batch_grains = 2},
         .optimizer = {.name = "sgd",
                       .rate = 0.1 + 0.2,
@@ -295,19 +302,14 @@ TEST_F(SettingsTest, AFeatureThatDoesNotExistYetIsRefusedAndNeverIgnored) {
     }
 }
 
-TEST_F(SettingsTest, DataThatCannotBeReadYetIsRefusedAndNeverIgnored) {
-    EXPECT_EQ(
-        error("[data]\ntrain = [\n'a.txt',\n'b.jsonl']\n"),
-        "run.toml, line 4: data.train names \"b.jsonl\", but this version does not read .jsonl files, .bin files, "
-        "folders or patterns yet. Name .txt or .safetensors files one by one.");
-    EXPECT_THAT(error("[data]\nvalidation = ['b.bin']\n"),
-                HasSubstr("data.validation names \"b.bin\", but this version"));
-    EXPECT_THAT(error("[data]\ntrain = ['*.txt']\n"), HasSubstr("names \"*.txt\", but this version does not"));
-    EXPECT_THAT(error("[data]\ntrain = ['.']\n"), HasSubstr("but this version does not read"));
-    std::ofstream(folder / "really?.txt") << "text";
-    EXPECT_EQ(error("[data]\ntrain = ['really?.txt']\n"), "");
+TEST_F(SettingsTest, DataOfAnUnknownKindIsRefused) {
+    for (const char* name : {"a.txt", "b.jsonl", "c.bin", "d.safetensors", "e.jsonl.gz", "f.txt.zst", "*.txt", "."}) {
+        EXPECT_EQ(error(cat("[data]\ntrain = ['", name, "']\n")), "") << name;
+    }
     EXPECT_EQ(error("[data]\ntrain = ['b.docx']\n"),
-              "run.toml, line 2: data.train names \"b.docx\", but a file must end in .txt or .safetensors.");
+              "run.toml, line 2: data.train names \"b.docx\", but a file must end in .txt, .jsonl, .bin or "
+              ".safetensors, perhaps with .gz or .zst behind it.");
+    EXPECT_THAT(error("[data]\nvalidation = ['b.docx.gz']\n"), HasSubstr("data.validation names \"b.docx.gz\""));
 }
 
 TEST_F(SettingsTest, AWarmupLongerThanTheRunIsRefused) {

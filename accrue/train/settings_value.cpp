@@ -27,14 +27,17 @@ void check_number(const Setting& setting, double value, const toml::node& node, 
     }
 }
 
+// Folders and patterns are judged when they are opened.
 void check_data_file(const Setting& setting, const std::string& file, const std::string& where) {
-    const std::string begin = cat(where, ": ", setting.key(), " names ", toml_string(file), ", but ");
-    if (setting.planned(file)) {
-        throw Error(cat(begin, "this version does not read .jsonl files, .bin files, folders or patterns yet. Name ",
-                        setting.allowed(), " files one by one."));
+    std::filesystem::path path = file;
+    if (path.extension() == ".gz" || path.extension() == ".zst") {
+        path.replace_extension();
     }
-    if (!contains(setting.values, std::filesystem::path(file).extension().string())) {
-        throw Error(cat(begin, "a file must end in ", setting.allowed(), "."));
+    std::error_code ignored;
+    const bool is_many = file.find_first_of("*?") != std::string::npos || std::filesystem::is_directory(file, ignored);
+    if (!is_many && !contains(setting.values, path.extension().string())) {
+        throw Error(cat(where, ": ", setting.key(), " names ", toml_string(file), ", but a file must end in ",
+                        setting.allowed(), ", perhaps with .gz or .zst behind it."));
     }
 }
 

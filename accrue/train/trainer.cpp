@@ -207,25 +207,30 @@ void Trainer::after_step(const StepReport& report, MetricsFile& metrics) {
 }
 
 std::string Trainer::sample_of_text() {
-    if (!inputs_.has_text) {
+    if (!inputs_.tokenizer) {
         return "";
     }
-    const ByteTokenizer tokenizer;
-    std::vector<int32_t> prompt;
-    const Sample first = inputs_.train->sample(0);
-    prompt.assign(first.tokens.begin(),
-                  first.tokens.begin() + std::min<int64_t>(12, static_cast<int64_t>(first.tokens.size())));
+    const Tokenizer& tokenizer = *inputs_.tokenizer;
+    std::vector<int32_t> prompt = tokenizer.encode("Once upon a time", Special::with);
+    if (!inputs_.settings.data.train.empty()) {
+        const Sample first = inputs_.train->sample(0);
+        prompt.assign(first.tokens.begin(), first.tokens.begin() + std::min<int64_t>(16, std::ssize(first.tokens)));
+    }
+    if (prompt.empty()) {
+        return "";  // the first sample counts nothing
+    }
     std::vector<int32_t> text = prompt;
     generate(engine_.model, engine_.weights_to_read(), prompt, inputs_.longest_sample(),
-             {.temperature = 0.7, .top_p = 0.95, .tokens = kSampleTokens, .end_token = ByteTokenizer::kEnd},
+             {.temperature = 0.4, .tokens = kSampleTokens, .end_token = tokenizer.end_of_document().value_or(-1)},
              [&](int32_t token) { text.push_back(token); });
-    return tokenizer.decode(text);
+    return tokenizer.decode(text, Special::without);
 }
 
 void Trainer::finish() {
     const View<float> master = engine_.weights.master;
     write_model_folder(folder_.model(), inputs_.model, engine_.model.parameters(),
                        std::span<const float>(master.data, static_cast<size_t>(master.columns)));
+    copy_tokenizer_files(inputs_.settings, folder_.model());
     summary_.sample = sample_of_text();
 }
 

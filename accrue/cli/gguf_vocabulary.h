@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "accrue/model/gguf_metadata.h"
+
+namespace accrue {
+
+// A vocabulary in llama.cpp's words, or why there is none.
+struct GgufVocabulary {
+    std::optional<GgufTokenizer> tokenizer;
+    std::string reason;
+};
+
+// Of a tokenizer.json with byte-level pairs, cut as GPT-2, Llama 3 or Qwen 2 cut text. Others are named in the reason:
+// llama.cpp knows ways of cutting only by name, and a wrong one would cut text otherwise than in training.
+[[nodiscard]] GgufVocabulary vocabulary_of_json(const std::filesystem::path& file);
+
+// Of the byte tokenizer: byte-level pairs without a pair.
+[[nodiscard]] GgufTokenizer vocabulary_of_bytes();
+
+}  // namespace accrue

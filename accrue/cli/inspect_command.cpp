@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "accrue/base/bytes.h"
+#include "accrue/base/error.h"
+#include "accrue/base/file.h"
+#include "accrue/checkpoint/checkpoint.h"
+#include "accrue/checkpoint/manifest.h"
+#include "accrue/cli/commands.h"
+#include "accrue/cli/inspect_files.h"
+#include "accrue/cli/tensor_table.h"
+#include "accrue/model/config.h"
+#include "accrue/model/parameters.h"
+#include "accrue/observe/history.h"
+#include "accrue/train/run_folder.h"
+
+namespace accrue {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> files_in(const fs::path& folder, const std::string& ending) {
+    std::set<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+        if (entry.path().extension() == ending) {
+            files.insert(entry.path());
+        }
+    }
+    return {files.begin(), files.end()};
+}
+
+std::string rope_text(const RopeConfig& rope) {
+    switch (rope.kind) {
+        case RopeConfig::Kind::none:
+            return "learned";
+        case RopeConfig::Kind::plain:
+            return fmt::format("rotary, theta {}", rope.theta);
+        case RopeConfig::Kind::linear:
+            return fmt::format("rotary, theta {}, linear by {}", rope.theta, rope.factor);
+        case RopeConfig::Kind::llama3:
+            return fmt::format("rotary, theta {}, llama3 by {}", rope.theta, rope.factor);
+    }
+    return "";
+}
+
+// A model that cannot be trained here can still be looked at.
+std::string config_text(const fs::path& folder) {
+    if (!fs::exists(folder / "config.json")) {
+        return "";
+    }
+    ModelConfig config;
+    try {
+        config = read_model_config(folder, 0);
+    } catch (const Error& error) {
+        return fmt::format("config.json:  {}\n", error.what());
+    }
+    return fmt::format(
+        "family:       {}\nlayers:       {}\nwidth:        {}\nheads:        {} of {}, {} for keys and values\n"
+        "ffn:          {}\nvocabulary:   {}\npositions:    {}, {}\nhead:         {}\nparameters:   {}\n",
+        config.family, config.layers, config.width, config.heads, config.head_size, config.key_heads, config.ffn,
+        config.vocabulary, config.positions, rope_text(config.rope), config.tied ? "the embedding" : "its own",
+        decoder_parameters(config).list.trainable());
+}
+
+std::string model_folder_text(const fs::path& folder) {
+    std::string text = fmt::format("{}: a model folder\n{}", folder.string(), config_text(folder));
+    for (const fs::path& file : files_in(folder, ".safetensors")) {
+        text += fmt::format("\n{}\n{}", file.filename().string(), tensor_table(lines_of_safetensors(file)));
+    }
+    if (fs::exists(folder / "tokenizer.json")) {
+        text += "\n" + tokenizer_text(folder / "tokenizer.json");
+    }
+    return text;
+}
+
+std::string checkpoint_text(const fs::path& folder) {
+    const CheckpointReader reader(folder);  // compares every checksum
+    std::string text = fmt::format("{}: a checkpoint, whole, checksums right\n", folder.string());
+    text += json_scalars_text(reader.state_json());
+    for (const fs::path& file : files_in(folder, ".safetensors")) {
+        text += fmt::format("\n{}\n{}", file.filename().string(), tensor_table(lines_of_safetensors(file)));
+    }
+    return text;
+}
+
+std::string run_folder_text(const fs::path& folder) {
+    const Settings settings = read_settings(folder / "run.toml", {});
+    const RunFolder run{folder};
+    std::string text =
+        fmt::format("{}: a run\nmodel:        {}\nsteps:        {} planned\n", folder.string(),
+                    settings.model.from.empty() ? settings.model.preset : settings.model.from, settings.schedule.steps);
+    const RunHistory history = read_history(run.metrics());
+    if (!history.steps.empty()) {
+        text += fmt::format("done:         {}\nloss:         {:.4f} -> {:.4f}\n", history.steps.back(),
+                            history.loss.front(), history.loss.back());
+    }
+    std::string steps;
+    for (const int64_t step : list_checkpoints(run.checkpoints())) {
+        steps += fmt::format("{}step-{}", steps.empty() ? "" : ", ", step);
+    }
+    text += fmt::format("checkpoints:  {}\n", steps.empty() ? "none" : steps);
+    if (fs::exists(run.model() / "config.json")) {
+        return text + "\n" + model_folder_text(run.model());
+    }
+    return text + fmt::format("It has no model yet. Look into a checkpoint: accrue inspect {}/checkpoints/step-N\n",
+                              folder.string());
+}
+
+std::string folder_text(const fs::path& folder) {
+    if (fs::exists(folder / "run.toml")) {
+        return run_folder_text(folder);
+    }
+    if (fs::exists(folder / kManifestName)) {
+        return checkpoint_text(folder);
+    }
+    if (fs::exists(folder / "config.json") || !files_in(folder, ".safetensors").empty()) {
+        return model_folder_text(folder);
+    }
+    throw Error(cat(folder.string(), " holds nothing that is known: no run.toml (a run), no ", kManifestName,
+                    " (a checkpoint), no config.json and no .safetensors (a model)."));
+}
+
+}  // namespace
+
+ExitCode run_inspect(const InspectCommand& command) {
+    const fs::path path = command.path;
+    if (!fs::exists(path)) {
+        throw Error(cat(command.path, " does not exist."));
+    }
+    fmt::print("{}", fs::is_directory(path) ? folder_text(path) : file_text(path));
+    return ExitCode::done;
+}
+
+}  // namespace accrue

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace accrue {
+
+// What is in a file: safetensors, GGUF, tokenizer.json or data. An error lists these if it is none of them.
+[[nodiscard]] std::string file_text(const std::filesystem::path& file);
+
+// Vocabulary, merges and special tokens of a tokenizer.json, by plain reading.
+[[nodiscard]] std::string tokenizer_text(const std::filesystem::path& file);
+
+// The numbers, texts and truths at the top of a JSON object, a line each.
+[[nodiscard]] std::string json_scalars_text(const std::string& json);
+
+}  // namespace accrue

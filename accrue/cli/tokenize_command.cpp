@@ -1,0 +1,129 @@
+#include "accrue/cli/tokenize_command.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "accrue/base/error.h"
+#include "accrue/base/file.h"
+#include "accrue/data/bpe_trainer.h"
+#include "accrue/data/document.h"
+#include "accrue/data/tokenizer.h"
+
+namespace accrue {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json parse_line(const std::string& line, int64_t number, const char* key) {
+    Json json = Json::parse(line, nullptr, false);
+    if (json.is_discarded() || !json.is_object() || !json.contains(key)) {
+        throw Error(cat("line ", number, " is not a JSON object with \"", key, "\"."));
+    }
+    return json;
+}
+
+std::vector<int32_t> ids_of_line(const std::string& line, int64_t number) {
+    if (line.starts_with('{')) {
+        const Json json = parse_line(line, number, "ids");
+        if (!json["ids"].is_array()) {
+            throw Error(cat("line ", number, ": \"ids\" is not a list of numbers."));
+        }
+        std::vector<int32_t> ids;
+        for (const Json& id : json["ids"]) {
+            if (!id.is_number_integer()) {
+                throw Error(cat("line ", number, ": ", id.dump(), " is not a token id."));
+            }
+            ids.push_back(id.get<int32_t>());
+        }
+        return ids;
+    }
+    std::istringstream words(line);
+    std::vector<int32_t> ids{std::istream_iterator<int32_t>(words), {}};
+    if (!words.eof()) {
+        throw Error(cat("line ", number, " is neither {\"ids\": [...]} nor a row of token ids."));
+    }
+    return ids;
+}
+
+std::string to_line(const char* key, const Json& value) {
+    return Json{{key, value}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void decode_lines(const Tokenizer& tokenizer) {
+    int64_t number = 0;
+    for (std::string line; std::getline(std::cin, line);) {
+        const std::string text = tokenizer.decode(ids_of_line(line, ++number), Special::without);
+        fmt::print("{}", line.starts_with('{') ? to_line("text", text) : text + "\n");
+    }
+}
+
+void encode_lines(const Tokenizer& tokenizer, Special special) {
+    int64_t number = 0;
+    for (std::string line; std::getline(std::cin, line);) {
+        const Json json = parse_line(line, ++number, "text");
+        if (!json["text"].is_string()) {
+            throw Error(cat("line ", number, ": \"text\" is not a text."));
+        }
+        fmt::print("{}", to_line("ids", tokenizer.encode(json["text"].get<std::string>(), special)));
+    }
+}
+
+}  // namespace
+
+ExitCode run_tokenize(const TokenizeCommand& command) {
+    std::ios::sync_with_stdio(false);
+    const auto tokenizer = open_tokenizer(command.tokenizer);
+    const Special special = command.no_special ? Special::without : Special::with;
+    if (command.decode) {
+        decode_lines(*tokenizer);
+    } else if (command.jsonl) {
+        encode_lines(*tokenizer, special);
+    } else {
+        const std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+        fmt::print("{}\n", fmt::join(tokenizer->encode(text, special), " "));
+    }
+    return ExitCode::done;
+}
+
+ExitCode run_tokenizer_train(const TokenizerTrainCommand& command) {
+    std::vector<std::string> texts;
+    for (const auto& file : expand_files(command.files)) {
+        const auto reader = open_documents(file, {});
+        for (Document document; reader->next(document);) {
+            for (DocumentPart& part : document.parts) {
+                texts.push_back(std::move(part.text));
+            }
+        }
+    }
+    write_text(command.output, train_byte_level_bpe(texts, command.vocabulary));
+    const int64_t made = open_tokenizer(command.output)->vocabulary();
+    fmt::print("{}: {} tokens from {} text(s)\n", command.output, made, texts.size());
+    return ExitCode::done;
+}
+
+void add_tokenizer_commands(CLI::App& app, TokenizeCommand& tokenize, TokenizerTrainCommand& train, ExitCode& code) {
+    auto* split = app.add_subcommand("tokenize", "Text from standard input as token ids, or back");
+    split->add_option("--tokenizer", tokenize.tokenizer,
+                      "A tokenizer.json, tokenizer.model or rank file, a model folder, or \"byte\"")
+        ->required();
+    split->add_flag("--jsonl", tokenize.jsonl, "Lines of {\"text\": ...} in, {\"ids\": [...]} out");
+    split->add_flag("--decode", tokenize.decode, "Lines of {\"ids\": [...]} or of ids in, text out");
+    split->add_flag("--no-special", tokenize.no_special, "Do not add the tokenizer's special tokens");
+    split->callback([&] { code = run_tokenize(tokenize); });
+
+    auto* tokenizer = app.add_subcommand("tokenizer", "Make a tokenizer");
+    tokenizer->require_subcommand(1);
+    auto* make = tokenizer->add_subcommand("train", "A byte-level BPE tokenizer.json from text");
+    make->add_option("files", train.files, "Text files, folders or patterns")->required();
+    make->add_option("--vocabulary", train.vocabulary, "How many tokens, at most")
+        ->capture_default_str()
+        ->check(CLI::Range(257, 1'000'000));
+    make->add_option("--output", train.output, "Where to write it")->capture_default_str();
+    make->callback([&] { code = run_tokenizer_train(train); });
+}
+
+}  // namespace accrue

@@ -1,0 +1,76 @@
+#include "accrue/data/corpus.h"
+
+#include <utility>
+
+#include "accrue/base/error.h"
+#include "accrue/data/cached_dataset.h"
+#include "accrue/data/document_tokenizer.h"
+
+namespace accrue {
+namespace {
+
+// Changes when DocumentTokenizer does something else with the same document.
+constexpr int kTokenizing = 1;
+
+std::string text_of(const ReaderOptions& options) {
+    // Does not compile when an option is added that is not in here.
+    const auto& [chat_format, skip_bad] = options;
+    return cat("chat_format ", chat_format, " skip_bad ", skip_bad);
+}
+
+TokenSource source_of(const CorpusOptions& options, const Tokenizer& tokenizer) {
+    return {.files = options.files,
+            .open = [&](const std::filesystem::path& file) { return open_documents(file, options.reader); },
+            .tokenize = DocumentTokenizer(tokenizer),
+            .settings = cat("tokenizing ", kTokenizing, " ", tokenizer.fingerprint(), " ", text_of(options.reader)),
+            .vocabulary = options.vocabulary > 0 ? options.vocabulary : tokenizer.vocabulary()};
+}
+
+void check(const CorpusOptions& options) {
+    if (!(options.validation_fraction >= 0 && options.validation_fraction < 1)) {
+        throw Error(cat("data.validation_fraction is ", options.validation_fraction,
+                        ", and a number from 0 to below 1 is needed"));
+    }
+    check_sample_options({.sequence_length = options.sequence_length, .end_token = {}, .reset_attention = false});
+}
+
+// What a tokenizer puts in front of a text: a begin of text, where it has one.
+std::vector<int32_t> opening_of(const Tokenizer& tokenizer) {
+    std::vector<int32_t> ids = tokenizer.encode("", Special::with);
+    if (!ids.empty() && ids.back() == tokenizer.end_of_document()) {
+        ids.pop_back();
+    }
+    return ids;
+}
+
+}  // namespace
+
+Corpus open_corpus(const CorpusOptions& options, const Tokenizer& tokenizer) {
+    check(options);
+    const auto cache =
+        open_token_cache(source_of(options, tokenizer),
+                         {.folder = options.cache_folder, .threads = options.threads, .progress = options.progress});
+    const SampleOptions samples{.sequence_length = options.sequence_length,
+                                .end_token = options.end_token ? options.end_token : tokenizer.end_of_document(),
+                                .reset_attention = options.reset_attention};
+    const auto dataset_of = [&](DocumentSelection documents) {
+        return options.layout == Layout::packed ? packed_dataset(std::move(documents), samples)
+                                                : padded_dataset(std::move(documents), samples);
+    };
+    Corpus corpus{.train = nullptr,
+                  .validation = nullptr,
+                  .documents = cache->document_count(),
+                  .tokens = cache->token_count(),
+                  .skipped = cache->skipped(),
+                  .rebuilt_because = cache->rebuilt_because()};
+    if (options.validation_fraction > 0) {
+        auto split = DocumentSelection::split(cache, options.validation_fraction);
+        corpus.train = dataset_of(std::move(split.train));
+        corpus.validation = dataset_of(std::move(split.validation));
+    } else {
+        corpus.train = dataset_of(DocumentSelection::all_of(cache));
+    }
+    return corpus;
+}
+
+}  // namespace accrue

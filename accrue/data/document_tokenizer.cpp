@@ -1,0 +1,48 @@
+#include "accrue/data/document_tokenizer.h"
+
+#include <algorithm>
+
+namespace accrue {
+namespace {
+
+// A tokenizer tells only what it makes of a whole text, so it is asked about a short one.
+std::vector<int32_t> begin_of_text(const Tokenizer& tokenizer) {
+    const std::vector<int32_t> bare = tokenizer.encode("a", Special::without);
+    std::vector<int32_t> whole = tokenizer.encode("a", Special::with);
+    whole.erase(std::search(whole.begin(), whole.end(), bare.begin(), bare.end()), whole.end());
+    return whole;
+}
+
+}  // namespace
+
+DocumentTokenizer::DocumentTokenizer(const Tokenizer& tokenizer)
+    : tokenizer_(tokenizer), begin_(begin_of_text(tokenizer)) {}
+
+void DocumentTokenizer::operator()(const Document& document, PiecePlace place, TokenizedDocument& tokenized) const {
+    tokenized.ids.clear();
+    tokenized.counted.clear();
+    const DocumentPart& first = document.parts.front();
+    if (place == PiecePlace::first && !first.text.empty() && !first.has_markup) {
+        tokenized.ids = begin_;
+    }
+    for (const DocumentPart& part : document.parts) {
+        append(part, tokenized.ids);
+        tokenized.counted.resize(tokenized.ids.size(), part.counted ? 1 : 0);
+    }
+    if (!document.unfinished && !tokenized.ids.empty() && tokenized.ids.back() == tokenizer_.end_of_document()) {
+        tokenized.ids.pop_back();
+        tokenized.counted.pop_back();
+    }
+}
+
+void DocumentTokenizer::append(const DocumentPart& part, std::vector<int32_t>& ids) const {
+    if (part.text.empty()) {
+        ids.insert(ids.end(), part.ids.begin(), part.ids.end());
+        return;
+    }
+    const std::vector<int32_t> more =
+        part.has_markup ? tokenizer_.encode(part.text, Special::without) : tokenizer_.encode_plain(part.text);
+    ids.insert(ids.end(), more.begin(), more.end());
+}
+
+}  // namespace accrue

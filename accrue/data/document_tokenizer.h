@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "accrue/data/document.h"
+#include "accrue/data/token_cache.h"
+#include "accrue/data/tokenizer.h"
+
+namespace accrue {
+
+// Puts documents through a tokenizer. Special tokens are recognised in a chat format's own marks only: in any other text
+// they stay text. A document that begins with text gets what the tokenizer puts before a text. An end token at its end is
+// left out, because the samples bring it. May be called from several threads at once; needs the tokenizer to stay.
+class DocumentTokenizer {
+public:
+    explicit DocumentTokenizer(const Tokenizer& tokenizer);
+    void operator()(const Document& document, PiecePlace place, TokenizedDocument& tokenized) const;
+
+private:
+    void append(const DocumentPart& part, std::vector<int32_t>& ids) const;
+
+    const Tokenizer& tokenizer_;
+    // What stands before a text, such as a begin of text.
+    std::vector<int32_t> begin_;
+};
+
+}  // namespace accrue

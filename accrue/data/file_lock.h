@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+
+namespace accrue {
+
+// A lock between processes, held until this object or the process ends, however it ends.
+class FileLock {
+public:
+    // Waits for the lock and calls `waiting` about ten times a second meanwhile; what that throws ends the waiting.
+    FileLock(const std::filesystem::path& path, const std::function<void()>& waiting);
+    ~FileLock();
+    FileLock(const FileLock&) = delete;
+    FileLock& operator=(const FileLock&) = delete;
+
+private:
+    int descriptor_ = -1;
+};
+
+}  // namespace accrue

@@ -1,0 +1,77 @@
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "accrue/base/error.h"
+#include "accrue/base/file.h"
+#include "accrue/data/stories.h"
+#include "accrue/data/tokenizer.h"
+
+namespace accrue {
+namespace {
+
+using Ids = std::vector<int32_t>;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::filesystem::path golden(const std::string& name) {
+    return std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name;
+}
+
+class OpenTokenizerTest : public testing::Test {
+protected:
+    void SetUp() override { std::filesystem::create_directories(folder); }
+    void TearDown() override { std::filesystem::remove_all(folder); }
+
+    std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "open_tokenizer_test";
+};
+
+TEST_F(OpenTokenizerTest, ByteNeedsNoFile) {
+    const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer("byte");
+    EXPECT_EQ(tokenizer->vocabulary(), 257);
+    EXPECT_EQ(tokenizer->encode("ab", Special::with), (Ids{'a', 'b'}));
+}
+
+TEST_F(OpenTokenizerTest, AFolderMayHoldAnyKind) {
+    EXPECT_THAT([&] { (void)open_tokenizer(folder); }, ThrowsMessage<Error>(HasSubstr("has no tokenizer")));
+    // Llama 3 has its ranks under the name that others use for SentencePiece.
+    write_text(folder / "tokenizer.model", "YQ== 0\nYg== 1\n");
+    EXPECT_EQ(open_tokenizer(folder)->encode("ab", Special::with), (Ids{0, 1}));
+    std::filesystem::copy_file(golden("tokenizer-gpt2/tokenizer.json"), folder / "tokenizer.json");
+    EXPECT_EQ(open_tokenizer(folder)->vocabulary(), 2000);
+}
+
+TEST_F(OpenTokenizerTest, WhatIsNoTokenizerIsNamed) {
+    EXPECT_THAT([&] { (void)open_tokenizer(folder / "absent.json"); }, ThrowsMessage<Error>(HasSubstr("absent.json")));
+    write_text(folder / "story.txt", "Once upon a time.");
+    EXPECT_THAT([&] { (void)open_tokenizer(folder / "story.txt"); },
+                ThrowsMessage<Error>(HasSubstr("story.txt is neither a tokenizer.json nor a list of ranks nor a "
+                                               "SentencePiece model")));
+    write_text(folder / "empty.model", "");
+    EXPECT_THROW((void)open_tokenizer(folder / "empty.model"), Error);
+}
+
+// The json was made from the model's pieces: two implementations of the same tokenizer, one by SentencePiece itself.
+TEST_F(OpenTokenizerTest, SentencePieceAndItsJsonAgree) {
+    const std::unique_ptr<Tokenizer> model = open_tokenizer(golden("tokenizer-sentencepiece/tokenizer.model"));
+    const std::unique_ptr<Tokenizer> json = open_tokenizer(golden("tokenizer-sentencepiece/tokenizer.json"));
+    EXPECT_EQ(model->vocabulary(), json->vocabulary());
+    EXPECT_EQ(model->end_of_document(), json->end_of_document());
+    for (const std::string& text :
+         {std::string("Once upon a time, 123 foxes"), std::string(" two  spaces and a tab\t."),
+          std::string("naïve café 東京都 😀"), stories(7, 20'000)}) {
+        const Ids ids = model->encode(text, Special::with);
+        EXPECT_EQ(ids, json->encode(text, Special::with)) << text.substr(0, 80);
+        EXPECT_EQ(model->encode(text, Special::without), Ids(ids.begin() + 1, ids.end()));
+        EXPECT_EQ(model->decode(ids, Special::without), text);
+        EXPECT_EQ(json->decode(ids, Special::without), text);
+        EXPECT_EQ(model->decode(ids, Special::with), "<s>" + text);
+    }
+    EXPECT_EQ(model->token_text(1), "<s>");
+    EXPECT_EQ(model->token_text(-1), "");
+    EXPECT_EQ(model->decode(Ids{-1, 1 << 20}, Special::with), "");
+}
+
+}  // namespace
+}  // namespace accrue

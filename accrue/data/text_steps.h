@@ -1,0 +1,67 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "accrue/data/pattern.h"
+#include "accrue/data/unicode.h"
+
+namespace accrue {
+
+// What a tokenizer does before its model and behind it, each as a list of steps. Steps keep nothing between calls, so
+// several threads may run them.
+
+// Rewrites a text.
+using Normalizer = std::function<std::string(std::string)>;
+// Puts a text before any text that is not empty.
+[[nodiscard]] Normalizer prepend_step(std::string prefix);
+// Replaces each place where the text or the pattern is found.
+[[nodiscard]] Normalizer replace_step(std::string from, std::string to);
+[[nodiscard]] Normalizer replace_step(Pattern from, std::string to);
+[[nodiscard]] Normalizer normal_form_step(NormalForm form);
+
+// A part of a normalized text, and whether it begins where the whole text does.
+struct Piece {
+    std::string_view text;
+    bool at_start = false;
+};
+using PieceSink = std::function<void(const Piece&)>;
+// Cuts a piece and hands the parts on, in order.
+using Splitter = std::function<void(const Piece&, const PieceSink&)>;
+
+enum class Keep { everything, matches, gaps };
+// Cuts at the matches of a pattern and keeps matches, what is between them, or both.
+[[nodiscard]] Splitter pattern_splitter(std::string_view pattern, Keep keep);
+// Puts a space before a piece that has none.
+[[nodiscard]] Splitter prefix_space_splitter();
+// Where the mark for a space is put before a piece that does not begin with one.
+enum class PrependMark { always, first_piece, never };
+// Replaces spaces by a mark, and cuts before each mark if wanted.
+enum class CutAtMarks { yes, no };
+[[nodiscard]] Splitter mark_splitter(std::string mark, PrependMark prepend, CutAtMarks cut);
+// Runs a piece through all splitters.
+void split_by_all(const std::vector<Splitter>& splitters, const Piece& piece, const PieceSink& sink);
+
+// Rewrites tokens on their way back to text; what is left is joined.
+using Decoder = std::function<std::vector<std::string>(std::vector<std::string>)>;
+// Tokens spelled in the byte alphabet to bytes.
+[[nodiscard]] Decoder byte_level_decoder();
+[[nodiscard]] Decoder replace_decoder(std::string from, std::string to);
+// <0x0A> to a byte.
+[[nodiscard]] Decoder byte_fallback_decoder();
+// All tokens to one.
+[[nodiscard]] Decoder fuse_decoder();
+// Takes up to so many of a character from the begin and the end of each token.
+struct Strip {
+    char32_t character;
+    size_t from_begin;
+    size_t from_end;
+};
+[[nodiscard]] Decoder strip_decoder(const Strip& strip);
+// Marks to spaces; in the first token to nothing, where encoding puts a mark there.
+[[nodiscard]] Decoder mark_decoder(std::string mark, PrependMark prepend);
+
+}  // namespace accrue

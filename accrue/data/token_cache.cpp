@@ -1,0 +1,117 @@
+#include "accrue/data/token_cache.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "accrue/base/error.h"
+#include "accrue/base/file.h"
+#include "accrue/data/token_writer.h"
+
+namespace accrue {
+namespace {
+
+namespace fs = std::filesystem;
+
+TokenHeader read_header(const fs::path& folder) {
+    TokenHeader header;
+    InputFile(folder / "header").read(0, std::as_writable_bytes(std::span(&header, 1)));
+    return header;
+}
+
+template <class T>
+void widen(const MappedFile& file, TokenRange tokens, std::span<int32_t> ids) {
+    const auto stored =
+        file.values<T>(static_cast<size_t>(tokens.begin) * sizeof(T), static_cast<size_t>(tokens.size()));
+    std::copy(stored.begin(), stored.end(), ids.begin());
+}
+
+std::string defect_of_size(const fs::path& file, int64_t expected) {
+    std::error_code missing;
+    const auto size = static_cast<int64_t>(fs::file_size(file, missing));
+    if (missing) {
+        return cat("its file ", file.filename().string(), " is missing");
+    }
+    if (size != expected) {
+        return cat("its file ", file.filename().string(), " has ", size, " bytes instead of ", expected);
+    }
+    return "";
+}
+
+}  // namespace
+
+std::string defect_of_cache(const fs::path& folder, const std::string& key) {
+    std::error_code missing;
+    if (fs::file_size(folder / "header", missing) != sizeof(TokenHeader) || missing) {
+        return "its header is missing or of another version";
+    }
+    const TokenHeader header = read_header(folder);
+    if (header.magic != kTokenMagic || header.checksum != checksum_of(header)) {
+        return "its header is damaged";
+    }
+    if (header.version != kTokenFormatVersion) {
+        return cat("it is of version ", header.version, ", and this program writes version ", kTokenFormatVersion);
+    }
+    if (std::string_view(header.key.data(), header.key.size()) != key) {
+        return "its header belongs to other contents";
+    }
+    const DocumentFacts& facts = header.facts;
+    for (const std::string& defect :
+         {defect_of_size(folder / "tokens", facts.tokens * header.token_bytes),
+          defect_of_size(folder / "counted", (facts.tokens + 63) / 64 * 8),
+          defect_of_size(folder / "documents", facts.documents * static_cast<int64_t>(sizeof(DocumentRecord)))}) {
+        if (!defect.empty()) {
+            return defect;
+        }
+    }
+    return "";
+}
+
+TokenCache::TokenCache(fs::path folder, std::vector<fs::path> files, std::string rebuilt_because)
+    : folder_(std::move(folder)),
+      files_(std::move(files)),
+      rebuilt_because_(std::move(rebuilt_because)),
+      header_(read_header(folder_)),
+      tokens_file_(folder_ / "tokens"),
+      counted_file_(folder_ / "counted"),
+      documents_file_(folder_ / "documents"),
+      counted_(counted_file_.values<uint64_t>(0, static_cast<size_t>((token_count() + 63) / 64))),
+      records_(documents_file_.values<DocumentRecord>(0, static_cast<size_t>(document_count()))) {}
+
+TokenRange TokenCache::document(int64_t index) const {
+    return {index == 0 ? 0 : record(index - 1).token_end, record(index).token_end};
+}
+
+std::string TokenCache::name_of(int64_t document) const {
+    const uint32_t file = record(document).file;
+    const auto first = std::partition_point(records_.begin(), records_.end(),
+                                            [&](const DocumentRecord& candidate) { return candidate.file < file; });
+    return cat(files_[file].string(), ", document ", document - (first - records_.begin()));
+}
+
+int64_t TokenCache::counted_in(TokenRange tokens) const {
+    if (all_counted()) {
+        return tokens.size();
+    }
+    int64_t count = 0;
+    for (int64_t place = tokens.begin; place < tokens.end;) {
+        const int64_t word_end = std::min(tokens.end, (place / 64 + 1) * 64);
+        const int64_t bits = word_end - place;
+        const uint64_t word = counted_[static_cast<size_t>(place / 64)] >> (place % 64);
+        count += std::popcount(bits == 64 ? word : word & ((uint64_t{1} << bits) - 1));
+        place = word_end;
+    }
+    return count;
+}
+
+void TokenCache::copy_ids(TokenRange tokens, std::span<int32_t> ids) const {
+    if (header_.token_bytes == 2) {
+        widen<uint16_t>(tokens_file_, tokens, ids);
+    } else {
+        widen<int32_t>(tokens_file_, tokens, ids);
+    }
+}
+
+}  // namespace accrue

@@ -1,0 +1,98 @@
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "accrue/base/random.h"
+#include "accrue/data/text_steps.h"
+#include "accrue/data/tokenizer.h"
+#include "accrue/data/unicode.h"
+
+namespace accrue {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+std::string random_bytes(uint64_t seed, size_t size) {
+    std::string bytes;
+    for (uint64_t i = 0; i < size; ++i) {
+        bytes.push_back(static_cast<char>(mix(seed, i)));
+    }
+    return bytes;
+}
+
+std::string all_characters() {
+    std::string text;
+    for (char32_t character = 0; character <= 0x10FFFF; character += character < 0x3000 ? 1 : 7) {
+        if (character < 0xD800 || character > 0xDFFF) {
+            append_utf8(text, character);
+        }
+    }
+    return text;
+}
+
+// Texts that nobody writes on purpose.
+std::vector<std::string> hard_texts() {
+    const size_t million = 1'000'000;
+    std::vector<std::string> texts = {std::string(million, 'a'),
+                                      std::string(million, ' '),
+                                      std::string(million, '\n') + "x",
+                                      std::string(million, '\'') + std::string(million, '<'),
+                                      std::string(1000, '\0'),
+                                      "\xED\xA0\x80\xED\xB0\x80 lone surrogates \xED\xBF\xBF",
+                                      "\xC0\x80 overlong \xE0\x80\xAF\xF0\x80\x80\xAF",
+                                      "\xF4\x90\x80\x80 too large \xF7\xBF\xBF\xBF, cut \xE2\x96",
+                                      all_characters()};
+    for (uint64_t seed = 0; seed < 50; ++seed) {
+        texts.push_back(random_bytes(seed, 1 + mix(seed) % 3000));
+    }
+    return texts;
+}
+
+std::unique_ptr<Tokenizer> golden(const std::string& name) {
+    return open_tokenizer(std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name);
+}
+
+TEST(HardTextTest, ByteLevelTokenizersWriteItBack) {
+    for (const char* name : {"tokenizer-gpt2", "tokenizer-llama3"}) {
+        const std::unique_ptr<Tokenizer> tokenizer = golden(name);
+        for (const std::string& text : hard_texts()) {
+            const Ids ids = tokenizer->encode(text, Special::with);
+            ASSERT_TRUE(tokenizer->decode(ids, Special::without) == text) << name << " of " << text.size() << " bytes";
+        }
+    }
+}
+
+// Characters that the vocabulary lacks become bytes, and so do bytes that are no characters. All bytes are special in
+// this file, so only decoding with them writes the text back.
+TEST(HardTextTest, ByteFallbackWritesItBack) {
+    const std::unique_ptr<Tokenizer> tokenizer = golden("tokenizer-llama2");
+    const Normalizer marks_to_spaces = replace_step("▁", " ");
+    for (const std::string& text : hard_texts()) {
+        const Ids ids = tokenizer->encode(text, Special::without);
+        // A mark that stood in the text already comes back as a space.
+        const std::string expected = marks_to_spaces(text);
+        ASSERT_TRUE(tokenizer->decode(ids, Special::with) == expected) << text.size() << " bytes";
+    }
+}
+
+TEST(HardTextTest, ANormalizerWritesTheNormalizedText) {
+    const std::unique_ptr<Tokenizer> tokenizer = golden("tokenizer-qwen2");
+    for (const std::string& text : hard_texts()) {
+        const Ids ids = tokenizer->encode(text, Special::with);
+        ASSERT_TRUE(tokenizer->decode(ids, Special::without) == normalized(text, NormalForm::nfc))
+            << text.size() << " bytes";
+    }
+}
+
+TEST(HardTextTest, CuttingBetweenIdsKeepsTheBytes) {
+    const std::unique_ptr<Tokenizer> tokenizer = golden("tokenizer-gpt2");
+    const std::string text = "naïve 東京都 👩‍👩‍👧‍👦";
+    std::string pieces;
+    for (const int32_t id : tokenizer->encode(text, Special::without)) {
+        pieces += tokenizer->decode(Ids{id}, Special::without);
+    }
+    EXPECT_EQ(pieces, text);
+}
+
+}  // namespace
+}  // namespace accrue

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "accrue/model/config.h"
+#include "accrue/model/gguf_metadata.h"
+#include "accrue/tensor/float_format.h"
+
+namespace accrue {
+
+// What to write a model as, and where.
+struct ExportRequest {
+    enum class Kind { hf, gguf };
+    Kind kind = Kind::hf;
+    FloatFormat format = FloatFormat::bf16;
+    std::filesystem::path output;  // a folder for hf, a file for gguf; must not exist
+    // For gguf: the vocabulary; without one the file says that it has none.
+    std::optional<GgufTokenizer> tokenizer = std::nullopt;
+    // For hf: files to stand beside the weights (tokenizer.json and the like), copied under their own names.
+    std::vector<std::filesystem::path> files = {};
+};
+
+// What was written.
+struct ExportReport {
+    int64_t tensors = 0;
+    int64_t parameters = 0;
+    int64_t bytes = 0;  // of all files
+};
+
+// Writes a model for other programs: a Hugging Face folder (config.json, model.safetensors) with all tensors in the
+// format asked for, or a GGUF file as llama.cpp's converter would make it, where vectors and learned positions stay
+// fp32. `weights` is flat, in the layout of decoder_parameters(config). What is written appears whole or not at all. A
+// number that does not fit the format is an error that names the tensor; so is an output that exists already.
+ExportReport export_model(const ModelConfig& config, std::span<const float> weights, const ExportRequest& request);
+
+// A model read from a GGUF file.
+struct GgufModel {
+    ModelConfig config;
+    std::vector<float> weights;  // in the layout of decoder_parameters(config)
+};
+
+// The way back. Errors name file and key or tensor: an architecture that is not known, a tensor that is missing, of
+// another shape, quantized, unknown to the model, or not finite.
+[[nodiscard]] GgufModel read_gguf_model(const std::filesystem::path& file);
+
+}  // namespace accrue
