@@ -225,8 +225,8 @@ TEST(ProgramTest, RunsAreNumberedAndHoldWhatTheyPromise) {
         const ProgramResult result = run_program(arguments, folder.path());
         ASSERT_EQ(result.exit_code, 0) << result.output;
         const fs::path run = folder / "runs" / number;
-        for (const char* file :
-             {"run.toml", "metrics.jsonl", "checkpoints/step-2", "model/config.json", "model/model.safetensors"}) {
+        for (const char* file : {"run.toml", "metrics.jsonl", "report.html", "checkpoints/step-2", "model/config.json",
+                                 "model/model.safetensors"}) {
             EXPECT_TRUE(fs::exists(run / file)) << file;
         }
         EXPECT_NE(result.output.find("validation loss"), std::string::npos) << result.output;

@@ -8,9 +8,11 @@
 
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
+#include "accrue/base/file.h"
 #include "accrue/checkpoint/checkpoint.h"
 #include "accrue/model/model_folder.h"
 #include "accrue/observe/metrics.h"
+#include "accrue/observe/report.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/evaluate.h"
 #include "accrue/train/generate.h"
@@ -41,6 +43,11 @@ std::unique_ptr<Kernels> make_kernels(const Settings::Compute& compute, Pool& po
                                          : make_cpu_kernels(pool, arena, compute.instruction_set);
 }
 
+std::string window_text(const Settings& settings) {
+    return settings.window.tokens > 0 ? fmt::format("{} tokens", settings.window.tokens)
+                                      : fmt::format("{} samples", settings.window.samples);
+}
+
 // One run in this process: built once, then stepped.
 class Trainer {
 public:
@@ -69,6 +76,7 @@ private:
     void note_skip(const StepReport& report);
     void save_checkpoint();
     void finish();
+    void write_report() const;
     [[nodiscard]] std::string sample_of_text();
 
     const RunInputs& inputs_;
@@ -114,9 +122,8 @@ void Trainer::begin() {
                                engine_.model.parameters().trainable(), inputs_.train->size(),
                                inputs_.longest_sample()));
     progress_.note(fmt::format("window: {}, grains of {} sample(s), {} grain(s) a micro-batch, sums {}",
-                               settings.window.tokens > 0 ? fmt::format("{} tokens", settings.window.tokens)
-                                                          : fmt::format("{} samples", settings.window.samples),
-                               settings.window.grain_samples, engine_.rules.micro_batch_grains, settings.compute.sums));
+                               window_text(settings), settings.window.grain_samples, engine_.rules.micro_batch_grains,
+                               settings.compute.sums));
     progress_.note(fmt::format("device: {}; {}; memory planned: {}", kernels_->description(), settings.compute.dtype,
                                format_bytes(plan_.peak_bytes)));
     progress_.note(
@@ -211,21 +218,42 @@ std::string Trainer::sample_of_text() {
         return "";
     }
     const ByteTokenizer tokenizer;
-    std::vector<int32_t> prompt;
-    const Sample first = inputs_.train->sample(0);
-    prompt.assign(first.tokens.begin(),
-                  first.tokens.begin() + std::min<int64_t>(12, static_cast<int64_t>(first.tokens.size())));
+    std::vector<int32_t> prompt = tokenizer.encode("Once upon a time");
+    if (!inputs_.settings.data.train.empty()) {
+        const Sample first = inputs_.train->sample(0);
+        prompt.assign(first.tokens.begin(), first.tokens.begin() + std::min<int64_t>(16, std::ssize(first.tokens)));
+    }
     std::vector<int32_t> text = prompt;
     generate(engine_.model, engine_.weights_to_read(), prompt, inputs_.longest_sample(),
-             {.temperature = 0.7, .top_p = 0.95, .tokens = kSampleTokens, .end_token = ByteTokenizer::kEnd},
+             {.temperature = 0.4, .tokens = kSampleTokens, .end_token = ByteTokenizer::kEnd},
              [&](int32_t token) { text.push_back(token); });
     return tokenizer.decode(text);
+}
+
+void Trainer::write_report() const {
+    const Settings& settings = inputs_.settings;
+    const std::string model = settings.model.from.empty() ? settings.model.preset : settings.model.from;
+    write_text(
+        folder_.report(),
+        report_html(folder_.metrics(),
+                    {.title = "accrue: " + folder_.root.filename().string(),
+                     .facts = {{"Model", model},
+                               {"Parameters", std::to_string(engine_.model.parameters().trainable())},
+                               {"Window", window_text(settings)},
+                               {"Grain", fmt::format("{} sample(s)", settings.window.grain_samples)},
+                               {"Sequence", fmt::format("up to {} tokens", inputs_.longest_sample())},
+                               {"Optimizer", fmt::format("{}, rate {:g}", settings.optimizer.name, engine_.rules.rate)},
+                               {"Numbers", fmt::format("{}, sums {}", settings.compute.dtype, settings.compute.sums)},
+                               {"Device", kernels_->description()},
+                               {"Seed", std::to_string(settings.run.seed)}},
+                     .validation_before = summary_.validation_before}));
 }
 
 void Trainer::finish() {
     const View<float> master = engine_.weights.master;
     write_model_folder(folder_.model(), inputs_.model, engine_.model.parameters(),
                        std::span<const float>(master.data, static_cast<size_t>(master.columns)));
+    write_report();
     summary_.sample = sample_of_text();
 }
 
