@@ -48,6 +48,14 @@ std::string window_text(const Settings& settings) {
                                       : fmt::format("{} samples", settings.window.samples);
 }
 
+ArenaPlan checked_plan(const RunInputs& inputs, int threads) {
+    const ArenaPlan plan = plan_arena(inputs.settings, inputs.model, inputs.longest_sample(), threads);
+    if (const auto available = available_memory()) {
+        check_memory(plan, *available);
+    }
+    return plan;
+}
+
 // One run in this process: built once, then stepped.
 class Trainer {
 public:
@@ -56,7 +64,7 @@ public:
           folder_(folder),
           progress_(progress),
           pool_(static_cast<int>(inputs.settings.compute.threads)),
-          plan_(plan_arena(inputs.settings, inputs.model, inputs.longest_sample(), pool_.threads())),
+          plan_(checked_plan(inputs, pool_.threads())),
           arena_(static_cast<int64_t>(static_cast<double>(plan_.peak_bytes) * kSpareAddresses)),
           kernels_(make_kernels(inputs.settings.compute, pool_, arena_)),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_),
