@@ -15,9 +15,10 @@ train: build ## a complete run on built-in data; ARGS="--set schedule.steps=50" 
 	build/release/accrue train $(ARGS)
 
 build: setup build/release/build.ninja ## the program: build/release/accrue
-	@cmake --build build/release
+	@cmake --build build/release --target accrue
 
 test: build ## all tests, as users run the program
+	@cmake --build build/release
 	$(CTEST) --test-dir build/release
 
 check: setup-check ## what a change must pass: sanitizers, thread sanitizer, layout, lint

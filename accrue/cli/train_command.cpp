@@ -33,9 +33,9 @@ std::string end_text(const TrainSummary& summary, const RunFolder& folder) {
     if (!summary.sample.empty()) {
         text += fmt::format("\nIt writes:\n{}\n", summary.sample);
     }
-    text +=
-        fmt::format("\nmodel:       {}\nmetrics:     {}\ncheckpoints: {}\nsettings:    {}\n", folder.model().string(),
-                    folder.metrics().string(), folder.checkpoints().string(), folder.settings().string());
+    text += fmt::format("\nmodel:       {}\nreport:      {}\nmetrics:     {}\ncheckpoints: {}\nsettings:    {}\n",
+                        folder.model().string(), folder.report().string(), folder.metrics().string(),
+                        folder.checkpoints().string(), folder.settings().string());
     if (!summary.sample.empty()) {
         text += fmt::format("try:         accrue sample {} \"Once upon a time\"\n", root);
     }

@@ -32,7 +32,7 @@ void keep_people(StoryTeller& teller) {
         teller.set(prefix + "he", pronouns.he);
         teller.set(prefix + "him", pronouns.him);
         teller.set(prefix + "his", pronouns.his);
-        const bool animal = teller.draw(5) < 2;
+        const bool animal = teller.draw(5) > 0;
         teller.set(name + "_kind", animal ? "{" + name + "_animal}" : girls[i] ? "girl" : "boy");
     }
 }

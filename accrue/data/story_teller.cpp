@@ -10,7 +10,8 @@
 namespace accrue {
 
 size_t StoryTeller::draw(size_t count) {
-    return static_cast<size_t>(mix(number_, draws_++) % count);
+    const auto even = static_cast<double>(uniform(mix(number_, draws_++)));
+    return static_cast<size_t>(even * even * even * static_cast<double>(count));
 }
 
 void StoryTeller::keep(std::initializer_list<std::string_view> names, std::span<const std::string_view> words) {

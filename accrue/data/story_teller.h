@@ -15,7 +15,8 @@ class StoryTeller {
 public:
     explicit StoryTeller(uint64_t number) : number_(number) {}
 
-    // A number in 0..count-1.
+    // A number in 0..count-1, small ones far more often: as in any text a few words are common and most are rare, so
+    // that a small model soon knows the common ones and still meets new ones.
     [[nodiscard]] size_t draw(size_t count);
     // Keeps one of the words under each of the names; no word is taken twice in one call.
     void keep(std::initializer_list<std::string_view> names, std::span<const std::string_view> words);

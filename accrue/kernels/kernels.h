@@ -43,7 +43,7 @@ struct AttentionShape {
     int64_t key_heads = 1;  // divides query_heads; query head h reads key head h / (query_heads / key_heads)
     int64_t head_size = 1;
     float scale = 1;
-    // of the probabilities: row = the query's, column c = head * 2^32 + the key's place in its segment
+    // Of the probabilities: row = the query's, column c = head * 2^32 + the key's place in its segment.
     Dropout dropout;
 };
 
@@ -160,6 +160,7 @@ public:
     // output = dropout(softmax(scale * query key^T, causal within each segment)) value, per query head.
     // Takes query any [rows, query_heads * head_size], key and value any [rows, key_heads * head_size], output any like
     // query, log_sum [rows, query_heads]: the logarithm of each row's sum of exponentials, for the backward pass.
+    // With bf16 views a device may round probabilities, and backward their gradients, to bf16 before their products.
     // Never stores a whole score matrix: at most some rows of it per thread.
     virtual void attention(const AttentionShape& shape, std::span<const Segment> segments, AnyConstView query,
                            AnyConstView key, AnyConstView value, AnyView output, View<float> log_sum) = 0;

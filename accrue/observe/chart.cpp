@@ -4,6 +4,8 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -117,12 +119,22 @@ void for_each_run(const Buckets& buckets, Action action) {
 std::string line_path(const Drawing& drawing, const Buckets& buckets) {
     std::string path;
     for_each_run(buckets, [&](size_t begin, size_t end) {
-        for (size_t i = begin; i < end; ++i) {
+        for (size_t i = begin; i < end && end - begin > 1; ++i) {
             fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", i == begin ? 'M' : 'L', drawing.x(i),
                            drawing.y(buckets[i].mean()));
         }
-        // A value between two gaps: a line of no length shows as a dot, because its ends are round.
-        path += end - begin == 1 ? "h0" : "";
+    });
+    return path;
+}
+
+// The values between two gaps: lines of no length, which show as dots, because their ends are round.
+std::string lone_path(const Drawing& drawing, const Buckets& buckets) {
+    std::string path;
+    for_each_run(buckets, [&](size_t begin, size_t end) {
+        if (end - begin == 1) {
+            fmt::format_to(std::back_inserter(path), "M{:.1f} {:.1f}h0", drawing.x(begin),
+                           drawing.y(buckets[begin].mean()));
+        }
     });
     return path;
 }
@@ -166,24 +178,23 @@ std::string marks_path(const Drawing& drawing, const Buckets& buckets) {
     return path;
 }
 
+std::string path_svg(std::string_view style, const std::string& path) {
+    return path.empty() ? "" : fmt::format("<path class=\"{}\" d=\"{}\"/>", style, path);
+}
+
 std::string series_svg(const Drawing& drawing, size_t index) {
     const Buckets& buckets = drawing.series[index];
-    if (!has_values(buckets)) {
-        return "";
-    }
     switch (drawing.chart.series[index].look) {
-        case Look::line: {
-            const std::string band = drawing.grid.steps_each > 1
-                                         ? fmt::format("<path class=\"band\" d=\"{}\"/>", band_path(drawing, buckets))
-                                         : "";
-            return band + fmt::format("<path class=\"line\" d=\"{}\"/>", line_path(drawing, buckets));
-        }
+        case Look::line:
+            return (drawing.grid.steps_each > 1 ? path_svg("band", band_path(drawing, buckets)) : "") +
+                   path_svg("line", line_path(drawing, buckets)) + path_svg("line lone", lone_path(drawing, buckets));
         case Look::dashed:
-            return fmt::format("<path class=\"dashed\" d=\"{}\"/>", line_path(drawing, buckets));
+            return path_svg("dashed", line_path(drawing, buckets)) +
+                   path_svg("dashed lone", lone_path(drawing, buckets));
         case Look::points:
-            return fmt::format("<path class=\"points\" d=\"{}\"/>", points_path(drawing, buckets));
+            return path_svg("points", points_path(drawing, buckets));
         case Look::marks:
-            return fmt::format("<path class=\"marks\" d=\"{}\"/>", marks_path(drawing, buckets));
+            return path_svg("marks", marks_path(drawing, buckets));
     }
     return "";
 }

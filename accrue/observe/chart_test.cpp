@@ -68,11 +68,13 @@ TEST(ChartTest, AMissingStepLeavesAGap) {
 }
 
 TEST(ChartTest, AValueBetweenGapsIsADot) {
-    EXPECT_EQ(path_of(line_chart({4, kNan, 2, kNan, 0}), "line"), "M0.0 0.0h0M500.0 100.0h0M1000.0 200.0h0");
+    const std::string html = line_chart({4, kNan, 2, kNan, 0});
+    EXPECT_EQ(path_of(html, "line lone"), "M0.0 0.0h0M500.0 100.0h0M1000.0 200.0h0");
+    EXPECT_EQ(path_of(html, "line"), "none");
 }
 
 TEST(ChartTest, ALogarithmicChartHasGapsAtZero) {
-    EXPECT_EQ(path_of(line_chart({1, 0, 10}, AxisKind::logarithmic), "line"), "M0.0 200.0h0M1000.0 0.0h0");
+    EXPECT_EQ(path_of(line_chart({1, 0, 10}, AxisKind::logarithmic), "line lone"), "M0.0 200.0h0M1000.0 0.0h0");
 }
 
 TEST(ChartTest, PointsAndMarksStandWhereTheirValuesAre) {

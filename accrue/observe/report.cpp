@@ -87,10 +87,8 @@ std::string figure_html(std::string_view label, std::string_view value_html) {
 
 std::string figures_html(const RunHistory& history, const ReportFacts& facts) {
     const int64_t steps = *std::max_element(history.steps.begin(), history.steps.end());
-    return "<section class=\"figures\">\n" +
-           figure_html("Training loss, first and last", change_html(history.loss, std::nullopt)) +
-           figure_html("Validation loss, first and last",
-                       change_html(history.validation_loss, facts.validation_before)) +
+    return "<section class=\"figures\">\n" + figure_html("Training loss", change_html(history.loss, std::nullopt)) +
+           figure_html("Validation loss", change_html(history.validation_loss, facts.validation_before)) +
            figure_html("Optimizer steps", number_text(static_cast<double>(steps))) +
            figure_html("Tokens", short_number_text(total(history.tokens))) +
            figure_html("Time in steps", duration_text(total(history.seconds))) +

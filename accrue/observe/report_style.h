@@ -59,6 +59,7 @@ figcaption b { font-weight: 600; }
 .plot .line { stroke: var(--line); stroke-width: 1.75px; }
 .plot .band { fill: var(--line); fill-opacity: .2; }
 .plot .dashed { stroke: var(--dashed); stroke-width: 1.5px; stroke-dasharray: 5 4; stroke-linecap: butt; }
+.plot .lone { stroke-width: 4px; stroke-dasharray: none; stroke-linecap: round; }
 .plot .points { stroke: var(--points); stroke-width: 7px; }
 .plot .marks { stroke: var(--marks); stroke-width: 1.5px; stroke-linecap: butt; }
 .stripes path { stroke: var(--text); stroke-opacity: 0; stroke-linecap: butt; pointer-events: stroke; }

@@ -1,5 +1,8 @@
 #include "accrue/train/plan.h"
 
+#include <fstream>
+
+#include "accrue/base/bytes.h"
 #include "accrue/kernels/dry/dry_kernels.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/loader.h"
@@ -31,6 +34,29 @@ ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t
                                    engine.weights_to_read());
     plan.peak_bytes = arena.high_water_bytes();
     return plan;
+}
+
+std::optional<int64_t> available_memory() {
+    std::ifstream facts("/proc/meminfo");
+    for (std::string word; facts >> word;) {
+        if (word == "MemAvailable:") {
+            int64_t kilobytes = 0;
+            facts >> kilobytes;
+            return kilobytes * 1024;
+        }
+    }
+    return std::nullopt;
+}
+
+void check_memory(const ArenaPlan& plan, int64_t available_bytes) {
+    if (plan.peak_bytes > available_bytes) {
+        throw Error(cat("this run needs ", format_bytes(plan.peak_bytes), " (weights, sums and moments ",
+                        format_bytes(plan.resident_bytes), ", one micro-batch ",
+                        format_bytes(plan.peak_bytes - plan.resident_bytes), "), but the machine has only ",
+                        format_bytes(available_bytes),
+                        " to give. Choose a smaller model, a shorter data.sequence_length or a smaller ",
+                        "window.micro_batch_grains (it does not change the result)."));
+    }
 }
 
 }  // namespace accrue

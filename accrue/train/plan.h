@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "accrue/model/config.h"
 #include "accrue/train/settings.h"
@@ -16,5 +17,11 @@ struct ArenaPlan {
 
 [[nodiscard]] ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample,
                                    int threads);
+
+// What this machine could give a process now (MemAvailable); nothing where the system does not say.
+[[nodiscard]] std::optional<int64_t> available_memory();
+
+// A plan that does not fit is refused before anything is computed: the message says what it needs and what there is.
+void check_memory(const ArenaPlan& plan, int64_t available_bytes);
 
 }  // namespace accrue

@@ -79,5 +79,20 @@ TEST(PlanTest, AModelTooLargeForThisMachineCanStillBePlanned) {
     EXPECT_GT(plan.peak_bytes, plan.resident_bytes);
 }
 
+TEST(PlanTest, ARunThatDoesNotFitIsRefusedWithBothFigures) {
+    const ArenaPlan plan{.resident_bytes = int64_t{3} << 30, .peak_bytes = int64_t{4} << 30};
+    EXPECT_NO_THROW(check_memory(plan, int64_t{4} << 30));
+    try {
+        check_memory(plan, int64_t{2} << 30);
+        FAIL() << "4 GiB do not fit into 2";
+    } catch (const Error& error) {
+        const std::string text = error.what();
+        EXPECT_NE(text.find("4.00 GiB"), std::string::npos) << text;
+        EXPECT_NE(text.find("2.00 GiB"), std::string::npos) << text;
+        EXPECT_NE(text.find("micro_batch_grains"), std::string::npos) << text;
+    }
+    EXPECT_GT(available_memory().value_or(1), 0);
+}
+
 }  // namespace
 }  // namespace accrue

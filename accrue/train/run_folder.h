@@ -15,6 +15,7 @@ struct RunFolder {
 
     [[nodiscard]] std::filesystem::path settings() const { return root / "run.toml"; }
     [[nodiscard]] std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
+    [[nodiscard]] std::filesystem::path report() const { return root / "report.html"; }
     [[nodiscard]] std::filesystem::path checkpoints() const { return root / "checkpoints"; }
     [[nodiscard]] std::filesystem::path model() const { return root / "model"; }
     // The newest whole checkpoint, if there is one.

@@ -14,6 +14,9 @@
 namespace accrue {
 namespace {
 
+// Small models learn best with larger steps: of 3e-4, 1e-3, 1.5e-3 and 3e-3 this took the default job furthest.
+constexpr double kTinyRate = 1.5e-3;
+
 // Takes values one source after the other and remembers which keys were given; drop it after an error.
 class Reader {
 public:
@@ -139,6 +142,9 @@ Settings Reader::finished() const {
     (second_is_chosen("window.samples", "window.tokens") ? window.samples : window.tokens) = 0;
     if (window.samples == 0 && window.tokens == 0) {
         throw Error("window.samples and window.tokens are both 0, so that a window is empty. Give one of them.");
+    }
+    if (!given_.contains("optimizer.rate") && model.preset == "tiny") {
+        result.optimizer.rate = kTinyRate;
     }
     auto& schedule = result.schedule;
     const auto warmup = given_.find("schedule.warmup_steps");

@@ -82,8 +82,16 @@ TEST_F(SettingsTest, TheListOfKeysIsFrozen) {
 }
 
 TEST_F(SettingsTest, WithoutAFileEverySettingHasTheDefaultOfTheHeader) {
-    EXPECT_EQ(read_settings("", {}), Settings());
-    EXPECT_EQ(read(""), Settings());
+    Settings expected;
+    expected.optimizer.rate = 1.5e-3;  // the preset tiny's own
+    EXPECT_EQ(read_settings("", {}), expected);
+    EXPECT_EQ(read(""), expected);
+}
+
+TEST_F(SettingsTest, OnlyTheTinyPresetHasARateOfItsOwn) {
+    EXPECT_EQ(read("[optimizer]\nrate = 2e-5\n").optimizer.rate, 2e-5);
+    EXPECT_EQ(read("[model]\npreset = \"gpt2-124m\"\n").optimizer.rate, 3e-4);
+    EXPECT_EQ(read("[model]\nfrom = \"folder\"\n").optimizer.rate, 3e-4);
 }
 
 TEST_F(SettingsTest, DefaultsAreAllowedValues) {

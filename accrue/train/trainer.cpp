@@ -8,9 +8,11 @@
 
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
+#include "accrue/base/file.h"
 #include "accrue/checkpoint/checkpoint.h"
 #include "accrue/model/model_folder.h"
 #include "accrue/observe/metrics.h"
+#include "accrue/observe/report.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/evaluate.h"
 #include "accrue/train/generate.h"
@@ -41,6 +43,19 @@ std::unique_ptr<Kernels> make_kernels(const Settings::Compute& compute, Pool& po
                                          : make_cpu_kernels(pool, arena, compute.instruction_set);
 }
 
+std::string window_text(const Settings& settings) {
+    return settings.window.tokens > 0 ? fmt::format("{} tokens", settings.window.tokens)
+                                      : fmt::format("{} samples", settings.window.samples);
+}
+
+ArenaPlan checked_plan(const RunInputs& inputs, int threads) {
+    const ArenaPlan plan = plan_arena(inputs.settings, inputs.model, inputs.longest_sample(), threads);
+    if (const auto available = available_memory()) {
+        check_memory(plan, *available);
+    }
+    return plan;
+}
+
 // One run in this process: built once, then stepped.
 class Trainer {
 public:
@@ -49,7 +64,7 @@ public:
           folder_(folder),
           progress_(progress),
           pool_(static_cast<int>(inputs.settings.compute.threads)),
-          plan_(plan_arena(inputs.settings, inputs.model, inputs.longest_sample(), pool_.threads())),
+          plan_(checked_plan(inputs, pool_.threads())),
           arena_(static_cast<int64_t>(static_cast<double>(plan_.peak_bytes) * kSpareAddresses)),
           kernels_(make_kernels(inputs.settings.compute, pool_, arena_)),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_),
@@ -69,6 +84,7 @@ private:
     void note_skip(const StepReport& report);
     void save_checkpoint();
     void finish();
+    void write_report() const;
     [[nodiscard]] std::string sample_of_text();
 
     const RunInputs& inputs_;
@@ -114,9 +130,8 @@ void Trainer::begin() {
                                engine_.model.parameters().trainable(), inputs_.train->size(),
                                inputs_.longest_sample()));
     progress_.note(fmt::format("window: {}, grains of {} sample(s), {} grain(s) a micro-batch, sums {}",
-                               settings.window.tokens > 0 ? fmt::format("{} tokens", settings.window.tokens)
-                                                          : fmt::format("{} samples", settings.window.samples),
-                               settings.window.grain_samples, engine_.rules.micro_batch_grains, settings.compute.sums));
+                               window_text(settings), settings.window.grain_samples, engine_.rules.micro_batch_grains,
+                               settings.compute.sums));
     progress_.note(fmt::format("device: {}; {}; memory planned: {}", kernels_->description(), settings.compute.dtype,
                                format_bytes(plan_.peak_bytes)));
     progress_.note(
@@ -226,11 +241,31 @@ std::string Trainer::sample_of_text() {
     return tokenizer.decode(text, Special::without);
 }
 
+void Trainer::write_report() const {
+    const Settings& settings = inputs_.settings;
+    const std::string model = settings.model.from.empty() ? settings.model.preset : settings.model.from;
+    write_text(
+        folder_.report(),
+        report_html(folder_.metrics(),
+                    {.title = "accrue: " + folder_.root.filename().string(),
+                     .facts = {{"Model", model},
+                               {"Parameters", std::to_string(engine_.model.parameters().trainable())},
+                               {"Window", window_text(settings)},
+                               {"Grain", fmt::format("{} sample(s)", settings.window.grain_samples)},
+                               {"Sequence", fmt::format("up to {} tokens", inputs_.longest_sample())},
+                               {"Optimizer", fmt::format("{}, rate {:g}", settings.optimizer.name, engine_.rules.rate)},
+                               {"Numbers", fmt::format("{}, sums {}", settings.compute.dtype, settings.compute.sums)},
+                               {"Device", kernels_->description()},
+                               {"Seed", std::to_string(settings.run.seed)}},
+                     .validation_before = summary_.validation_before}));
+}
+
 void Trainer::finish() {
     const View<float> master = engine_.weights.master;
     write_model_folder(folder_.model(), inputs_.model, engine_.model.parameters(),
                        std::span<const float>(master.data, static_cast<size_t>(master.columns)));
     copy_tokenizer_files(inputs_.settings, folder_.model());
+    write_report();
     summary_.sample = sample_of_text();
 }
 
