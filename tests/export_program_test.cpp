@@ -173,8 +173,8 @@ TEST_F(ExportProgramTest, ATokenizerThatLlamaCppCannotHoldIsSaidOrRefused) {
     expect_says({"export", "model", "--to", "gguf", "--output", "b.gguf"},
                 {"vocabulary:  none: model/tokenizer.json is no byte-level BPE"});
     write_text(tokenizer, "{}");
-    expect_says({"export", "model", "--to", "gguf", "--output", "c.gguf"}, {"is no tokenizer.json that can be read"},
-                1);
+    expect_says({"export", "model", "--to", "gguf", "--output", "c.gguf"},
+                {"model/tokenizer.json is not a tokenizer.json"}, 1);
 }
 
 TEST_F(ExportProgramTest, WrongUseAndBadSourcesAreErrors) {

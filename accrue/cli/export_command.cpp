@@ -7,7 +7,7 @@
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
 #include "accrue/cli/gguf_vocabulary.h"
-#include "accrue/data/dataset.h"
+#include "accrue/data/tokenizer.h"
 #include "accrue/model/export.h"
 #include "accrue/train/reader.h"
 
@@ -24,11 +24,6 @@ struct Source {
     fs::path folder;
     bool speaks_bytes = false;
 };
-
-bool is_trained_on_bytes(const std::optional<Settings>& settings, const ModelConfig& config) {
-    return settings && config.vocabulary == ByteTokenizer::kVocabulary &&
-           (settings->data.train.empty() || is_text({settings->data.train.begin(), settings->data.train.end()}));
-}
 
 Source open_source(const fs::path& given) {
     const fs::path path = given.has_filename() ? given : given.parent_path();
@@ -47,7 +42,7 @@ Source open_source(const fs::path& given) {
             .weights = {master.data, master.data + master.columns},
             .name = folder,
             .folder = folder,
-            .speaks_bytes = is_trained_on_bytes(model.settings(), model.config())};
+            .speaks_bytes = dynamic_cast<const ByteTokenizer*>(model.tokenizer()) != nullptr};
 }
 
 std::vector<fs::path> companions(const fs::path& folder) {

@@ -13,10 +13,10 @@ namespace {
 using Json = nlohmann::json;
 
 // The patterns by which tokenizers cut text into words, under llama.cpp's names for them.
-constexpr const char* kLlama3Pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kQwen2Pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kLlama3Pattern = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})"
+                                       R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kQwen2Pattern = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})"
+                                      R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 // llama.cpp's name for a way of cutting text; empty if it is none of those known here.
 std::string pre_tokenizer_name(const Json& pre) {
@@ -76,7 +76,7 @@ GgufTokenizer read_vocabulary(const Json& json, const std::string& pre, const st
     for (const auto& [token, id] : json.at("model").at("vocab").items()) {
         set_token(tokenizer, id.get<size_t>(), token, GgufTokenizer::normal, file);
     }
-    for (const Json& added : json.at("added_tokens")) {
+    for (const Json& added : json.value("added_tokens", Json::array())) {
         const auto id = added.at("id").get<size_t>();
         const std::string text = added.at("content");
         set_token(tokenizer, id, text,

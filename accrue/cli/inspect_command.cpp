@@ -70,7 +70,7 @@ std::string model_folder_text(const fs::path& folder) {
         text += fmt::format("\n{}\n{}", file.filename().string(), tensor_table(lines_of_safetensors(file)));
     }
     if (fs::exists(folder / "tokenizer.json")) {
-        text += "\n" + tokenizer_text(folder / "tokenizer.json");
+        text += cat("\n", tokenizer_text(folder / "tokenizer.json"));
     }
     return text;
 }
@@ -102,7 +102,7 @@ std::string run_folder_text(const fs::path& folder) {
     }
     text += fmt::format("checkpoints:  {}\n", steps.empty() ? "none" : steps);
     if (fs::exists(run.model() / "config.json")) {
-        return text + "\n" + model_folder_text(run.model());
+        return cat(text, "\n", model_folder_text(run.model()));
     }
     return text + fmt::format("It has no model yet. Look into a checkpoint: accrue inspect {}/checkpoints/step-N\n",
                               folder.string());

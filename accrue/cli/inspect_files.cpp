@@ -53,7 +53,7 @@ std::string gguf_text(const fs::path& path) {
     for (const auto& [key, value] : file.metadata()) {
         text += fmt::format("{:<{}}  {:<12}  {}\n", key, width, type_name_of(value), value_text(value));
     }
-    return text + "\n" + tensor_table(lines_of_gguf(path));
+    return cat(text, "\n", tensor_table(lines_of_gguf(path)));
 }
 
 // What a data file holds, counted by the reader that training uses.
@@ -110,7 +110,7 @@ std::string safetensors_text(const fs::path& path) {
     const bool is_data =
         std::any_of(lines.begin(), lines.end(), [](const TensorLine& line) { return line.name == "input_ids"; });
     return fmt::format("{}: a safetensors file\n{}{}", path.string(), tensor_table(lines),
-                       is_data ? "\n" + data_text(path) : "");
+                       is_data ? cat("\n", data_text(path)) : "");
 }
 
 bool begins_with(const fs::path& path, std::string_view beginning) {

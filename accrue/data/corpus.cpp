@@ -34,15 +34,6 @@ void check(const CorpusOptions& options) {
     check_sample_options({.sequence_length = options.sequence_length, .end_token = {}, .reset_attention = false});
 }
 
-// What a tokenizer puts in front of a text: a begin of text, where it has one.
-std::vector<int32_t> opening_of(const Tokenizer& tokenizer) {
-    std::vector<int32_t> ids = tokenizer.encode("", Special::with);
-    if (!ids.empty() && ids.back() == tokenizer.end_of_document()) {
-        ids.pop_back();
-    }
-    return ids;
-}
-
 }  // namespace
 
 Corpus open_corpus(const CorpusOptions& options, const Tokenizer& tokenizer) {

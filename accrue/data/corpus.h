@@ -9,6 +9,7 @@
 
 #include "accrue/data/dataset.h"
 #include "accrue/data/document.h"
+#include "accrue/data/document_tokenizer.h"
 #include "accrue/data/token_cache.h"
 #include "accrue/data/tokenizer.h"
 

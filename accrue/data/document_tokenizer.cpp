@@ -45,4 +45,9 @@ void DocumentTokenizer::append(const DocumentPart& part, std::vector<int32_t>& i
     ids.insert(ids.end(), more.begin(), more.end());
 }
 
+void tokenize_document(const Tokenizer& tokenizer, const Document& document, PiecePlace place,
+                       TokenizedDocument& tokenized) {
+    DocumentTokenizer{tokenizer}(document, place, tokenized);
+}
+
 }  // namespace accrue

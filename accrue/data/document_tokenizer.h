@@ -25,4 +25,8 @@ private:
     std::vector<int32_t> begin_;
 };
 
+// The same for a single document.
+void tokenize_document(const Tokenizer& tokenizer, const Document& document, PiecePlace place,
+                       TokenizedDocument& tokenized);
+
 }  // namespace accrue

@@ -43,7 +43,7 @@ private:
 TokenizedDocument tokenized(const Document& document, PiecePlace place = PiecePlace::first) {
     const WrappingTokenizer tokenizer;
     TokenizedDocument result{.ids = {1, 2, 3}, .counted = {1}};
-    DocumentTokenizer{tokenizer}(document, place, result);
+    tokenize_document(tokenizer, document, place, result);
     return result;
 }
 

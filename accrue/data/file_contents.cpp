@@ -5,7 +5,6 @@
 #include <chrono>
 #include <sstream>
 #include <system_error>
-#include <utility>
 
 #include <sys/stat.h>
 
@@ -54,7 +53,7 @@ FileState state_of(const fs::path& file) {
     return {facts.st_size, nanoseconds_of(facts.st_mtim), nanoseconds_of(facts.st_ctim)};
 }
 
-FileContents::FileContents(fs::path folder) : list_(std::move(folder) / "contents") {
+FileContents::FileContents(const fs::path& folder) : list_(folder / "contents") {
     if (!fs::exists(list_)) {
         return;
     }

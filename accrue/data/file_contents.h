@@ -24,7 +24,7 @@ struct FileState {
 class FileContents {
 public:
     // An unreadable list counts as empty.
-    explicit FileContents(std::filesystem::path folder);
+    explicit FileContents(const std::filesystem::path& folder);
     // The checksum of each file, in order; updates the list.
     [[nodiscard]] std::vector<std::string> hashes(const std::vector<std::filesystem::path>& files, Pool& pool);
 

@@ -45,7 +45,7 @@ TEST_F(FileContentsTest, AnUnchangedFileIsNotReadAgain) {
     ASSERT_EQ(list.find(hash), 0U);
     list[0] = '!';
     write_text(folder_ / "contents", list);
-    EXPECT_EQ(hashes({path}).front(), "!" + hash.substr(1));
+    EXPECT_EQ(hashes({path}).front(), list.substr(0, hash.size()));
 }
 
 TEST_F(FileContentsTest, AChangedFileIsReadAgainEvenWithTheOldTimeAndSize) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kBatchBytes = int64_t{1} << 17;
 constexpr size_t kBatchDocuments = 1024;
-constexpr int kBatchesPerThread = 2;
+constexpr size_t kBatchesPerThread = 2;
 
 int64_t bytes_of(const Document& document) {
     int64_t bytes = 0;
@@ -53,7 +53,7 @@ TokenBuild::TokenBuild(const TokenSource& source, int token_bytes, Pool& pool, T
       writer_(writer),
       tokenized_(static_cast<size_t>(pool.threads())) {
     for (Round& round : rounds_) {
-        round.batches.resize(static_cast<size_t>(pool.threads() * kBatchesPerThread));
+        round.batches.resize(static_cast<size_t>(pool.threads()) * kBatchesPerThread);
     }
     for (const std::filesystem::path& file : source.files) {
         file_bytes_.push_back(state_of(file).size);

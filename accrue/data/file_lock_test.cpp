@@ -1,0 +1,41 @@
+#include "accrue/data/file_lock.h"
+
+#include <optional>
+
+#include <gmock/gmock.h>
+
+#include "accrue/base/error.h"
+#include "accrue/data/token_cache_test_support.h"
+
+namespace accrue {
+namespace {
+
+class FileLockTest : public CacheFolderTest {};
+
+// Two locks in one process exclude each other as those of two processes do.
+TEST_F(FileLockTest, ASecondOneWaitsUntilTheFirstIsGone) {
+    std::optional<FileLock> first(std::in_place, folder_ / "lock", [] {});
+    int waited = 0;
+    const FileLock second(folder_ / "lock", [&] {
+        ++waited;
+        first.reset();
+    });
+    EXPECT_EQ(waited, 1);
+}
+
+TEST_F(FileLockTest, AThrowEndsTheWaiting) {
+    const FileLock first(folder_ / "lock", [] {});
+    EXPECT_THROW(FileLock(folder_ / "lock", [] { throw Error("stopped"); }), Error);
+}
+
+TEST_F(FileLockTest, AFolderThatIsNotThereIsNamed) {
+    try {
+        const FileLock lock(folder_ / "missing" / "lock", [] {});
+        FAIL() << "no error";
+    } catch (const Error& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("cannot lock " + (folder_ / "missing" / "lock").string()));
+    }
+}
+
+}  // namespace
+}  // namespace accrue
