@@ -18,8 +18,8 @@ TEST(LoaderTest, AGrainsRowsDoNotDependOnItsNeighbours) {
     ASSERT_EQ(batch.grains.size(), 3U);
     for (const auto& [number, range] : batch.grains) {
         const TokenBatch alone = loader.load(window, std::span(&number, 1));
-        const auto part = [&](const auto& values) {
-            return std::vector(values.begin() + range.first, values.begin() + range.first + range.rows);
+        const auto part = [first = range.first, rows = range.rows](const auto& values) {
+            return std::vector(values.begin() + first, values.begin() + first + rows);
         };
         EXPECT_EQ(alone.tokens, part(batch.tokens));
         EXPECT_EQ(alone.targets, part(batch.targets));

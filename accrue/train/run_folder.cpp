@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 fs::path next_free_run() {
     for (int64_t number = 1;; ++number) {
-        const fs::path candidate = fs::path("runs") / std::to_string(number);
+        fs::path candidate = fs::path("runs") / std::to_string(number);
         if (!fs::exists(candidate)) {
             return candidate;
         }
@@ -38,7 +38,7 @@ std::optional<fs::path> RunFolder::newest_checkpoint() const {
 }
 
 RunFolder create_run_folder(const Settings& settings) {
-    const RunFolder folder{settings.run.folder.empty() ? next_free_run() : fs::path(settings.run.folder)};
+    RunFolder folder{settings.run.folder.empty() ? next_free_run() : fs::path(settings.run.folder)};
     if (folder.newest_checkpoint()) {
         throw Error(cat(folder.root.string(),
                         " already holds a run with a checkpoint. Continue it with: accrue train --resume ",
