@@ -1,7 +1,7 @@
 #include <cmath>
+#include <numbers>
 
 #include <fmt/format.h>
-#include <numbers>
 
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"

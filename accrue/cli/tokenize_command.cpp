@@ -1,11 +1,12 @@
 #include "accrue/cli/tokenize_command.h"
 
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
 #include <iostream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <sstream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
@@ -107,8 +108,9 @@ ExitCode run_tokenizer_train(const TokenizerTrainCommand& command) {
 
 void add_tokenizer_commands(CLI::App& app, TokenizeCommand& tokenize, TokenizerTrainCommand& train, ExitCode& code) {
     auto* split = app.add_subcommand("tokenize", "Text from standard input as token ids, or back");
-    split->add_option("--tokenizer", tokenize.tokenizer,
-                      "A tokenizer.json, tokenizer.model or rank file, a model folder, or \"byte\"")
+    split
+        ->add_option("--tokenizer", tokenize.tokenizer,
+                     "A tokenizer.json, tokenizer.model or rank file, a model folder, or \"byte\"")
         ->required();
     split->add_flag("--jsonl", tokenize.jsonl, "Lines of {\"text\": ...} in, {\"ids\": [...]} out");
     split->add_flag("--decode", tokenize.decode, "Lines of {\"ids\": [...]} or of ids in, text out");

@@ -1,5 +1,6 @@
-#include <gmock/gmock.h>
 #include <algorithm>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "accrue/base/error.h"

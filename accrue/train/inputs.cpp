@@ -18,7 +18,8 @@ constexpr uint64_t kFirstValidationStory = 1'000'000'000;
 // Grains of about so many tokens keep the products busy on a CPU.
 constexpr int64_t kGrainTokens = 1024;
 
-std::unique_ptr<Dataset> story_data(const Tokenizer& tokenizer, uint64_t first, int64_t bytes, int64_t sequence_length) {
+std::unique_ptr<Dataset> story_data(const Tokenizer& tokenizer, uint64_t first, int64_t bytes,
+                                    int64_t sequence_length) {
     return dataset_of_tokens(tokenizer.encode(stories(first, bytes), Special::without), sequence_length,
                              "built-in stories");
 }
@@ -85,23 +86,23 @@ Corpus open_run_files(const Settings& settings, const std::vector<std::string>& 
         return file.extension() == ".safetensors";
     });
     if (only_rows && settings.data.layout == "packed" && settings.data.validation_fraction == 0) {
-        return {.train = open_dataset(files, settings.data.sequence_length), .validation = nullptr, .rebuilt_because = {}};
+        return {
+            .train = open_dataset(files, settings.data.sequence_length), .validation = nullptr, .rebuilt_because = {}};
     }
     const ByteTokenizer bytes;  // not asked when all files hold ids
     constexpr int64_t kMostIds = int64_t{1} << 31;
-    return open_corpus(
-        {.files = files,
-         .cache_folder = cache_folder_of(settings),
-         .sequence_length = settings.data.sequence_length,
-         .layout = settings.data.layout == "padded" ? Layout::padded : Layout::packed,
-         .reset_attention = settings.data.reset_attention,
-         .validation_fraction = settings.data.validation_fraction,
-         .reader = {.chat_format = settings.data.chat_format, .skip_bad = settings.data.skip_bad},
-         .end_token = {},
-         .vocabulary = tokenizer == nullptr ? kMostIds : 0,
-         .threads = static_cast<int>(settings.compute.threads),
-         .progress = progress},
-        tokenizer == nullptr ? bytes : *tokenizer);
+    return open_corpus({.files = files,
+                        .cache_folder = cache_folder_of(settings),
+                        .sequence_length = settings.data.sequence_length,
+                        .layout = settings.data.layout == "padded" ? Layout::padded : Layout::packed,
+                        .reset_attention = settings.data.reset_attention,
+                        .validation_fraction = settings.data.validation_fraction,
+                        .reader = {.chat_format = settings.data.chat_format, .skip_bad = settings.data.skip_bad},
+                        .end_token = {},
+                        .vocabulary = tokenizer == nullptr ? kMostIds : 0,
+                        .threads = static_cast<int>(settings.compute.threads),
+                        .progress = progress},
+                       tokenizer == nullptr ? bytes : *tokenizer);
 }
 
 std::unique_ptr<Dataset> open_validation_data(const Settings& settings, const Tokenizer* tokenizer) {

@@ -17,8 +17,8 @@ struct RunInputs {
     Settings settings;
     ModelConfig model;
     std::unique_ptr<Dataset> train;
-    std::unique_ptr<Dataset> validation;    // none = no validation
-    std::unique_ptr<Tokenizer> tokenizer;   // none = token ids whose text is not known
+    std::unique_ptr<Dataset> validation;   // none = no validation
+    std::unique_ptr<Tokenizer> tokenizer;  // none = token ids whose text is not known
 
     [[nodiscard]] int64_t longest_sample() const;
 };

@@ -62,7 +62,8 @@ ModelConfig config_of(const Source& source, int64_t longest) {
 }
 
 std::unique_ptr<Tokenizer> tokenizer_of(const Source& source) {
-    const bool beside = fs::exists(source.model_folder / "tokenizer.json") || fs::exists(source.model_folder / "tokenizer.model");
+    const bool beside =
+        fs::exists(source.model_folder / "tokenizer.json") || fs::exists(source.model_folder / "tokenizer.model");
     if (!source.model_folder.empty() && beside) {
         return open_tokenizer(source.model_folder);
     }
