@@ -60,6 +60,12 @@ std::unique_ptr<Tokenizer> open_run_tokenizer(const Settings& settings) {
     return std::make_unique<ByteTokenizer>();
 }
 
+ModelConfig run_model_config(const Settings& settings, const Tokenizer* tokenizer, int64_t longest) {
+    return settings.model.from.empty()
+               ? preset_config_for(settings.model.preset, tokenizer == nullptr ? 0 : tokenizer->vocabulary())
+               : read_model_config(settings.model.from, longest);
+}
+
 void copy_tokenizer_files(const Settings& settings, const std::filesystem::path& model_folder) {
     namespace fs = std::filesystem;
     const fs::path given = settings.data.tokenizer;
@@ -141,8 +147,7 @@ RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress) 
     if (longest == 0) {
         throw Error("the training data counts no token at all: every label is masked. Check the labels.");
     }
-    inputs.model = settings.model.from.empty() ? preset_config(settings.model.preset)
-                                               : read_model_config(settings.model.from, longest);
+    inputs.model = run_model_config(settings, inputs.tokenizer.get(), longest);
     if (longest > inputs.model.positions) {
         throw Error(cat("data.sequence_length: samples have up to ", longest, " tokens, but the model has only ",
                         inputs.model.positions, " positions. Set data.sequence_length to at most that."));

@@ -30,6 +30,9 @@ struct RunInputs {
 // without any.
 [[nodiscard]] std::unique_ptr<Tokenizer> open_run_tokenizer(const Settings& settings);
 
+// The model a run trains: a folder's, or a preset whose vocabulary grows to the tokenizer's.
+[[nodiscard]] ModelConfig run_model_config(const Settings& settings, const Tokenizer* tokenizer, int64_t longest);
+
 // Puts the tokenizer's files beside a trained model, so that it can be used elsewhere. Nothing to do for bytes.
 void copy_tokenizer_files(const Settings& settings, const std::filesystem::path& model_folder);
 

@@ -53,12 +53,11 @@ Source find_source(const fs::path& folder) {
     return source;
 }
 
-ModelConfig config_of(const Source& source, int64_t longest) {
+ModelConfig config_of(const Source& source, const Tokenizer* tokenizer, int64_t longest) {
     if (!source.model_folder.empty()) {
         return read_model_config(source.model_folder, longest);
     }
-    const Settings::Model& model = source.settings->model;
-    return model.from.empty() ? preset_config(model.preset) : read_model_config(model.from, longest);
+    return run_model_config(*source.settings, tokenizer, longest);
 }
 
 std::unique_ptr<Tokenizer> tokenizer_of(const Source& source) {
@@ -123,7 +122,7 @@ TrainedModel::TrainedModel(const fs::path& folder, int64_t longest, int64_t thre
     : parts_(std::make_unique<Parts>(static_cast<int>(threads))) {
     const Source source = find_source(folder);
     parts_->tokenizer = tokenizer_of(source);
-    const ModelConfig config = config_of(source, longest);
+    const ModelConfig config = config_of(source, parts_->tokenizer.get(), longest);
     parts_->settings = source.settings;
     const int64_t usual = source.settings ? source.settings->data.sequence_length : kUsualSequence;
     parts_->longest = longest > 0 ? longest : std::min(config.positions, usual);
