@@ -4,11 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "accrue/cli/commands.h"
+#include <CLI/CLI.hpp>
 
-namespace CLI {
-class App;
-}
+#include "accrue/cli/commands.h"
 
 namespace accrue {
 

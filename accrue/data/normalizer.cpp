@@ -5,7 +5,7 @@
 namespace accrue {
 
 Normalizer prepend_step(std::string prefix) {
-    return [prefix = std::move(prefix)](std::string text) { return text.empty() ? text : prefix + text; };
+    return [prefix = std::move(prefix)](const std::string& text) { return text.empty() ? text : prefix + text; };
 }
 
 Normalizer replace_step(std::string from, std::string to) {

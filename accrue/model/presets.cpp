@@ -128,7 +128,7 @@ ModelConfig preset_config(const std::string& name) {
 
 ModelConfig preset_config_for(const std::string& name, int64_t vocabulary) {
     constexpr int64_t kMultiple = 64;  // products like even sizes
-    const ModelConfig preset = preset_config(name);
+    ModelConfig preset = preset_config(name);
     if (vocabulary <= preset.vocabulary) {
         return preset;
     }
