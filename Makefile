@@ -5,8 +5,9 @@ CTEST := ctest --output-on-failure --no-tests=error --parallel $(JOBS)
 # gcc's thread sanitizer needs the usual places in memory, which newer kernels randomise further than it can follow.
 PLAIN_MEMORY := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
-# Tests of labelled programs that compare values, not threads: slow under the thread sanitizer, and run elsewhere.
-ONE_THREAD_IS_ENOUGH := EqualsTheReference|OtherRows|DryKernels|PlainLoop|AnotherGrain|portable
+# Tests of labelled programs that compare values, not threads, and fp32 where bf16 shares the same way: slow under the
+# thread sanitizer, and run elsewhere.
+ONE_THREAD_IS_ENOUGH := EqualsTheReference|OtherRows|DryKernels|PlainLoop|AnotherGrain|portable|_fp32
 
 .DEFAULT_GOAL := help
 .PHONY: help train build test check sanitize threads lint format setup setup-check clean
