@@ -1,6 +1,5 @@
 #include "accrue/data/dataset.h"
 
-#include <algorithm>
 #include <array>
 #include <system_error>
 
@@ -45,10 +44,6 @@ std::unique_ptr<Dataset> open_dataset(const std::vector<fs::path>& files, int64_
         }
     }
     return kind == FileKind::text ? open_text(files, sequence_length) : open_token_rows(files);
-}
-
-bool is_text(const std::vector<fs::path>& files) {
-    return std::all_of(files.begin(), files.end(), [](const fs::path& file) { return file.extension() == ".txt"; });
 }
 
 std::string fingerprint_of(const Dataset& dataset) {

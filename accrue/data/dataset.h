@@ -49,8 +49,6 @@ public:
 // Tokens in memory cut into samples of sequence_length inputs each; the last one may be short.
 [[nodiscard]] std::unique_ptr<Dataset> dataset_of_tokens(std::vector<int32_t> tokens, int64_t sequence_length,
                                                          std::string name);
-// Are these files text, so that samples can be read and written as text?
-[[nodiscard]] bool is_text(const std::vector<std::filesystem::path>& files);
 
 // Which sample stands at a place of an epoch: a pure function of seed, epoch and place.
 class SampleOrder {

@@ -63,11 +63,5 @@ TEST_F(DatasetTest, NoFileAtAllIsAnError) {
     EXPECT_THAT(error_of({}), HasSubstr("at least one file"));
 }
 
-TEST_F(DatasetTest, TextIsKnownByItsEnding) {
-    EXPECT_TRUE(is_text({"a.txt", "b.txt"}));
-    EXPECT_FALSE(is_text({"a.txt", "b.safetensors"}));
-    EXPECT_TRUE(is_text({})) << "the built-in stories are text";
-}
-
 }  // namespace
 }  // namespace accrue
