@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <immintrin.h>
+#include <sys/mman.h>
 
 #include "accrue/base/random.h"
 #include "accrue/kernels/cpu/linear.h"
@@ -76,9 +77,30 @@ double peak_of(Pool& pool, DType dtype) {
     return static_cast<double>(kRounds * kChains * 16 * (floats ? 2 : 4) * pool.threads()) / seconds * 1e-9;
 }
 
+// Memory in huge pages, as the arena has it.
 template <class T>
-std::vector<T> random_values(int64_t count, uint64_t seed) {
-    std::vector<T> values(static_cast<size_t>(count));
+struct HugePages {
+    using value_type = T;
+    HugePages() = default;
+    template <class Other>
+    explicit HugePages(const HugePages<Other>&) {}
+    T* allocate(size_t count) {
+        constexpr size_t kPage = size_t{2} << 20;
+        const size_t bytes = (count * sizeof(T) + kPage - 1) / kPage * kPage;
+        void* memory = std::aligned_alloc(kPage, bytes);
+        madvise(memory, bytes, MADV_HUGEPAGE);
+        return static_cast<T*>(memory);
+    }
+    void deallocate(T* memory, size_t) { std::free(memory); }
+    bool operator==(const HugePages&) const = default;
+};
+
+template <class T>
+using Values = std::vector<T, HugePages<T>>;
+
+template <class T>
+Values<T> random_values(int64_t count, uint64_t seed) {
+    Values<T> values(static_cast<size_t>(count));
     for (size_t i = 0; i < values.size(); ++i) {
         values[i] = T(uniform(mix(seed, i)) - 0.5F);
     }
@@ -144,12 +166,12 @@ private:
     }
 
     Shape shape_;
-    std::vector<T> input_;
-    std::vector<T> weight_;
-    std::vector<T> d_output_;
-    std::vector<T> output_;
-    std::vector<T> d_input_;
-    std::vector<int64_t> sums_;
+    Values<T> input_;
+    Values<T> weight_;
+    Values<T> d_output_;
+    Values<T> output_;
+    Values<T> d_input_;
+    Values<int64_t> sums_;
     GrainRecord record_;
 };
 

@@ -101,7 +101,7 @@ template <class T>
 void write_turned(const float* turned, float* straight, const QueryBlock& block, int64_t head_size, View<T> output) {
     const int64_t width = (head_size + 15) / 16 * 16;
     const Source<float> source{.data = turned, .stride = kTileColumns, .lanes = head_size, .depth = block.count};
-    pack_panel_along_depth<Packing::floats>(source, width, reinterpret_cast<uint32_t*>(straight));
+    pack_panel_along_depth<Packing::floats>(source, {0, block.count}, width, reinterpret_cast<uint32_t*>(straight));
     for (int64_t q = 0; q < block.count; ++q) {
         const float* from = straight + q * width;
         T* to = output.row(q);

@@ -39,8 +39,8 @@ public:
           dropout_(call.shape.dropout, item.head) {
         const AttentionExtents extents(item.segment.length, size_);
         Scratch scratch(memory);
-        key_rows_ = scratch.words(extents.keys * extents.head);
-        value_columns_ = scratch.words(extents.keys * extents.head);
+        key_memory_ = scratch.words(extents.keys * extents.head);
+        value_memory_ = scratch.words(extents.columns * extents.head);
         scores_ = scratch.floats(extents.keys * kTileColumns);
         query_lanes_ = scratch.words(extents.head * kTileColumns);
         turned_ = scratch.floats(extents.head * kTileColumns);
@@ -50,11 +50,12 @@ public:
     void run() {
         const int64_t keys = std::min(item_.end_query, item_.segment.length);
         const int64_t key_head = item_.head / (call_.shape.query_heads / call_.shape.key_heads);
-        pack_rows(operand_of(call_.key, item_.segment, key_head, size_, Contiguous::depth),
-                  {.first_lane = 0, .lanes = keys, .first_depth = 0, .depth = size_}, call_.packing, key_rows_);
-        pack_rows(operand_of(call_.value, item_.segment, key_head, size_, Contiguous::lanes),
-                  {.first_lane = 0, .lanes = size_, .first_depth = 0, .depth = keys}, call_.packing, value_columns_);
-        value_words_ = words_of(keys, call_.packing);
+        key_rows_ = rows_of(operand_of(call_.key, item_.segment, key_head, size_, Contiguous::depth),
+                            {.first_lane = 0, .lanes = keys, .first_depth = 0, .depth = size_}, call_.packing, depth_,
+                            key_memory_);
+        value_columns_ = rows_of(operand_of(call_.value, item_.segment, key_head, size_, Contiguous::lanes),
+                                 {.first_lane = 0, .lanes = size_, .first_depth = 0, .depth = keys}, call_.packing,
+                                 attention_row_words(words_of(keys, call_.packing)), value_memory_);
         for (int64_t first = item_.first_query; first < item_.end_query; first += kTileColumns) {
             const QueryBlock block(first, item_.segment.length);
             compute_scores(block);
@@ -70,14 +71,13 @@ public:
 private:
     // scores_[key][query] = key . query, and the largest of each query.
     void compute_scores(const QueryBlock& block) {
-        pack_panels(operand_of(call_.query, item_.segment, item_.head, size_, Contiguous::depth),
-                    {.first_lane = block.first, .lanes = block.count, .first_depth = 0, .depth = size_}, call_.packing,
-                    block.width, query_lanes_);
+        pack_panel(operand_of(call_.query, item_.segment, item_.head, size_, Contiguous::depth),
+                   {.first_lane = block.first, .lanes = block.count, .first_depth = 0, .depth = size_}, {0, depth_},
+                   call_.packing, block.width, query_lanes_);
         std::fill_n(largest_, kTileColumns, -std::numeric_limits<float>::infinity());
         for (int64_t key = 0; key < block.keys; key += kTileRows) {
             float* tile = scores_ + key * kTileColumns;
-            multiply_tile(key_rows_ + key * depth_, query_lanes_, block.width, depth_, call_.packing, Chain::start,
-                          tile);
+            multiply_tile(key_rows_.from(key), query_lanes_, block.width, depth_, call_.packing, Chain::start, tile);
             raise_largest(block, key, std::min(block.keys, key + kTileRows), tile);
         }
     }
@@ -150,7 +150,7 @@ private:
         const int64_t words = words_of(block.keys, call_.packing);
         const auto* probabilities = reinterpret_cast<const uint32_t*>(scores_);
         for (int64_t dimension = 0; dimension < size_; dimension += kTileRows) {
-            multiply_tile(value_columns_ + dimension * value_words_, probabilities, block.width, words, call_.packing,
+            multiply_tile(value_columns_.from(dimension), probabilities, block.width, words, call_.packing,
                           Chain::start, turned_ + dimension * kTileColumns);
         }
         for (int64_t dimension = 0; dimension < size_; ++dimension) {
@@ -175,9 +175,10 @@ private:
     int64_t size_;
     int64_t depth_;
     BlockDropout dropout_;
-    uint32_t* key_rows_;       // left panels: lanes are keys, the depth is the head
-    uint32_t* value_columns_;  // left panels: lanes are the head's dimensions, the depth is the keys
-    int64_t value_words_ = 0;
+    uint32_t* key_memory_;
+    uint32_t* value_memory_;
+    LeftRows key_rows_{};       // rows are keys, the depth is the head
+    LeftRows value_columns_{};  // rows are the head's dimensions, the depth is the keys
     float* scores_;
     uint32_t* query_lanes_;
     float* turned_;

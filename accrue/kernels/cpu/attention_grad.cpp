@@ -44,9 +44,9 @@ public:
           head_panels_((size_ + kTileColumns - 1) / kTileColumns) {
         const AttentionExtents extents(segment.length, size_);
         Scratch scratch(memory);
-        key_rows_ = scratch.words(extents.keys * extents.head);
-        value_rows_ = scratch.words(extents.keys * extents.head);
-        key_columns_ = scratch.words(extents.keys * extents.head);
+        key_memory_ = scratch.words(extents.keys * extents.head);
+        value_memory_ = scratch.words(extents.keys * extents.head);
+        key_column_memory_ = scratch.words(extents.columns * extents.head);
         d_keys_ = scratch.floats(extents.keys * head_panels_ * kTileColumns);
         d_values_ = scratch.floats(extents.keys * head_panels_ * kTileColumns);
         d_scores_ = scratch.words(extents.keys * kTileColumns);
@@ -88,23 +88,28 @@ private:
     void pack_keys_and_values() {
         const OperandBlock rows{.first_lane = 0, .lanes = segment_.length, .first_depth = 0, .depth = size_};
         const OperandBlock columns{.first_lane = 0, .lanes = size_, .first_depth = 0, .depth = segment_.length};
-        pack_rows(operand_of(call_.key, segment_, key_head_, size_, Contiguous::depth), rows, packing, key_rows_);
-        pack_rows(operand_of(call_.value, segment_, key_head_, size_, Contiguous::depth), rows, packing, value_rows_);
-        pack_rows(operand_of(call_.key, segment_, key_head_, size_, Contiguous::lanes), columns, packing, key_columns_);
+        key_rows_ = rows_of(operand_of(call_.key, segment_, key_head_, size_, Contiguous::depth), rows, packing, depth_,
+                            key_memory_);
+        value_rows_ = rows_of(operand_of(call_.value, segment_, key_head_, size_, Contiguous::depth), rows, packing,
+                              depth_, value_memory_);
+        key_columns_ = rows_of(operand_of(call_.key, segment_, key_head_, size_, Contiguous::lanes), columns, packing,
+                               attention_row_words(words_of(segment_.length, packing)), key_column_memory_);
     }
 
     // The block's queries and output gradients: with queries as lanes, and with the head's dimensions as lanes.
     void pack_block(const QueryBlock& block, int64_t head) {
         const OperandBlock lanes{.first_lane = block.first, .lanes = block.count, .first_depth = 0, .depth = size_};
         const OperandBlock columns{.first_lane = 0, .lanes = size_, .first_depth = block.first, .depth = block.count};
-        pack_panels(operand_of(call_.query, segment_, head, size_, Contiguous::depth), lanes, packing, block.width,
-                    query_lanes_);
-        pack_panels(operand_of(call_.d_output, segment_, head, size_, Contiguous::depth), lanes, packing, block.width,
-                    d_output_lanes_);
-        pack_columns(operand_of(call_.query, segment_, head, size_, Contiguous::lanes), columns, packing,
+        const WordRange head_words{0, depth_};
+        const WordRange query_words{0, words_of(block.count, packing)};
+        pack_panel(operand_of(call_.query, segment_, head, size_, Contiguous::depth), lanes, head_words, packing,
+                   block.width, query_lanes_);
+        pack_panel(operand_of(call_.d_output, segment_, head, size_, Contiguous::depth), lanes, head_words, packing,
+                   block.width, d_output_lanes_);
+        pack_columns(operand_of(call_.query, segment_, head, size_, Contiguous::lanes), columns, query_words, packing,
                      query_columns_);
-        pack_columns(operand_of(call_.d_output, segment_, head, size_, Contiguous::lanes), columns, packing,
-                     d_output_columns_);
+        pack_columns(operand_of(call_.d_output, segment_, head, size_, Contiguous::lanes), columns, query_words,
+                     packing, d_output_columns_);
     }
 
     // Each query's log_sum and d_output . output.
@@ -131,8 +136,8 @@ private:
         HWY_ALIGN float d_probabilities[kTileElements];
         HWY_ALIGN Stored probabilities[kTileElements];
         HWY_ALIGN Stored d_scores[kTileElements];
-        multiply_tile(key_rows_ + key * depth_, query_lanes_, block.width, depth_, packing, Chain::start, scores);
-        multiply_tile(value_rows_ + key * depth_, d_output_lanes_, block.width, depth_, packing, Chain::start,
+        multiply_tile(key_rows_.from(key), query_lanes_, block.width, depth_, packing, Chain::start, scores);
+        multiply_tile(value_rows_.from(key), d_output_lanes_, block.width, depth_, packing, Chain::start,
                       d_probabilities);
         for (int64_t row = 0; row < kTileRows; row += kPerWord<packing>) {
             for (int64_t lane = 0; lane < block.width; lane += kLanes) {
@@ -150,8 +155,6 @@ private:
         add_products(block, probabilities, d_output_columns_, d_values_ + key * head_panels_ * kTileColumns);
         add_products(block, d_scores, query_columns_, d_keys_ + key * head_panels_ * kTileColumns);
     }
-
-    using Words = hn::Rebind<uint32_t, Floats>;
 
     // One key and the queries from `lane` on; where they lie in a tile.
     struct Place {
@@ -187,21 +190,18 @@ private:
 
     // tiles[key, dimension] += sum over the block's queries of left[key, query] * right[query, dimension]
     void add_products(const QueryBlock& block, const Stored* left, const uint32_t* right, float* tiles) const {
-        HWY_ALIGN uint32_t panel[kTileElements];
-        const Source<Stored> source{.data = left, .stride = kTileColumns, .lanes = kTileRows, .depth = block.count};
-        pack_panel_along_depth<packing>(source, kTileRows, panel);
+        const LeftRows rows{reinterpret_cast<const uint32_t*>(left), kTileColumns / kPerWord<packing>, kTileRows};
         const int64_t words = words_of(block.count, packing);
         for (int64_t dimension = 0; dimension < size_; dimension += kTileColumns) {
-            multiply_tile(panel, right + dimension * words, panel_width(dimension, size_), words, packing, Chain::go_on,
+            multiply_tile(rows, right + dimension * words, panel_width(dimension, size_), words, packing, Chain::go_on,
                           tiles + dimension * kTileRows);
         }
     }
 
     void write_d_query(const QueryBlock& block, int64_t head) {
         const int64_t words = words_of(block.keys, packing);
-        const int64_t all_words = words_of(segment_.length, packing);
         for (int64_t dimension = 0; dimension < size_; dimension += kTileRows) {
-            multiply_tile(key_columns_ + dimension * all_words, d_scores_, block.width, words, packing, Chain::start,
+            multiply_tile(key_columns_.from(dimension), d_scores_, block.width, words, packing, Chain::start,
                           turned_ + dimension * kTileColumns);
         }
         const int64_t first_row = segment_.first + block.first;
@@ -232,10 +232,13 @@ private:
     int64_t size_;
     int64_t depth_;
     int64_t head_panels_;
-    uint32_t* key_rows_;  // left panels: lanes are keys, the depth is the head
-    uint32_t* value_rows_;
-    uint32_t* key_columns_;  // left panels: lanes are the head's dimensions, the depth is the keys
-    float* d_keys_;          // tiles: for each panel of keys, its panels of dimensions
+    uint32_t* key_memory_;
+    uint32_t* value_memory_;
+    uint32_t* key_column_memory_;
+    LeftRows key_rows_{};  // rows are keys, the depth is the head
+    LeftRows value_rows_{};
+    LeftRows key_columns_{};  // rows are the head's dimensions, the depth is the keys
+    float* d_keys_;           // tiles: for each panel of keys, its panels of dimensions
     float* d_values_;
     uint32_t* d_scores_;     // right panel: lanes are queries, the depth is the keys
     uint32_t* query_lanes_;  // right panels: lanes are queries, the depth is the head

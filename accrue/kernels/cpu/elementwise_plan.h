@@ -44,19 +44,27 @@ inline constexpr int64_t kNormBlockElements = 16384;
 inline constexpr int64_t kMostQueries = 48;
 inline constexpr int64_t kMostRows = 8;
 
+// The words from one row of `words` words to the next: rows must not fall on the same places of the cache.
+[[nodiscard]] constexpr int64_t attention_row_words(int64_t words) {
+    return (words + 15) / 16 * 16 + 16;
+}
+
 // Extents of attention's scratch memory, rounded up so that every instruction set fits.
 struct AttentionExtents {
     int64_t keys = 0;
     int64_t head = 0;
+    int64_t columns = 0;  // of a row of keys' words
 
     constexpr AttentionExtents(int64_t longest, int64_t head_size)
-        : keys((longest + kMostRows - 1) / kMostRows * kMostRows), head((head_size + 15) / 16 * 16) {}
+        : keys((longest + kMostRows - 1) / kMostRows * kMostRows),
+          head((head_size + 15) / 16 * 16),
+          columns(attention_row_words(keys)) {}
 };
 
 // attention takes, per thread: packed keys and values, the scores of a block, its output and that turned around.
 [[nodiscard]] constexpr int64_t attention_thread_floats(int64_t longest, int64_t head_size) {
     const AttentionExtents extents(longest, head_size);
-    return 2 * extents.keys * extents.head + (extents.keys + 3 * extents.head) * kMostQueries;
+    return (extents.keys + extents.columns) * extents.head + (extents.keys + 3 * extents.head) * kMostQueries;
 }
 
 [[nodiscard]] constexpr int64_t attention_workspace_bytes(int64_t longest, int64_t head_size, int threads) {
@@ -68,7 +76,7 @@ struct AttentionExtents {
 [[nodiscard]] constexpr int64_t attention_grad_thread_floats(int64_t longest, int64_t head_size) {
     const AttentionExtents extents(longest, head_size);
     const int64_t tiled_head = (extents.head + kMostQueries - 1) / kMostQueries * kMostQueries;
-    return 3 * extents.keys * extents.head + 2 * extents.keys * tiled_head +
+    return (2 * extents.keys + extents.columns) * extents.head + 2 * extents.keys * tiled_head +
            (extents.keys + 6 * extents.head) * kMostQueries;
 }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include <hwy/highway.h>
 
@@ -20,67 +21,125 @@ namespace accrue::cpu::HWY_NAMESPACE {
 // Adds runs of values to a sum and keeps their record in vectors; the same runs in the same order give the same record.
 class ValueAdder {
 public:
-    explicit ValueAdder(const SumView& sum) : sum_(sum) {}
+    ValueAdder() = default;
+    explicit ValueAdder(const SumView& sum) : sum_(sum), safe_(safe_size(sum)) {}
 
     // Adds values to the sum's elements first, first + 1, ...
     HWY_INLINE void add(const float* values, int64_t count, int64_t first) {
+        const bool ordinary = note_largest(values, count);
+        const DoubleVector per_unit = hn::Set(Doubles(), sum_.per_unit);
         if (sum_.data == nullptr) {
             add_to(values, count, [](HalfVector, int64_t, int64_t) {});
-        } else if (sum_.kind == SumKind::exact) {
-            add_to(values, count, [this, first](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
-                add_units(value, static_cast<int64_t*>(sum_.data) + first + i, left);
+        } else if (sum_.kind == SumKind::fp32) {
+            float* places = static_cast<float*>(sum_.data) + first;
+            add_to(values, count, [places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
+                store_lanes(HalfFloats(), hn::Add(load_lanes(HalfFloats(), places + i, left), value), places + i, left);
+            });
+        } else if (ordinary) {
+            int64_t* places = static_cast<int64_t*>(sum_.data) + first;
+            add_to(values, count, [per_unit, places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
+                add_whole(rounded(units_of(value, per_unit)), places + i, left);
             });
         } else {
-            add_to(values, count, [this, first](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
-                float* place = static_cast<float*>(sum_.data) + first + i;
-                store_lanes(HalfFloats(), hn::Add(load_lanes(HalfFloats(), place, left), value), place, left);
+            int64_t* places = static_cast<int64_t*>(sum_.data) + first;
+            add_to(values, count, [per_unit, places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
+                // What is too large for 64 bits adds 0: the record's `largest` tells that the window must be replayed.
+                const DoubleVector units = units_of(value, per_unit);
+                const auto fits = hn::Lt(hn::Abs(units), hn::Set(Doubles(), 0x1p63));
+                add_whole(rounded(hn::IfThenElseZero(fits, units)), places + i, left);
             });
         }
     }
 
     // What was added so far, as a grain's record.
     [[nodiscard]] GrainRecord record() const {
-        const Doubles d;
-        return {.squares = hn::GetLane(hn::SumOfLanes(d, squares_)),
-                .largest = static_cast<float>(hn::GetLane(hn::MaxOfLanes(d, largest_))),
-                .finite = hn::AllTrue(d, hn::Eq(zeros_, hn::Zero(d)))};
+        return {.squares = hn::GetLane(hn::SumOfLanes(Doubles(), squares_)),
+                .largest = hn::GetLane(hn::MaxOfLanes(Floats(), largest_)),
+                .finite = finite_};
     }
 
 private:
     using HalfVector = hn::Vec<HalfFloats>;
+    using Integers = hn::Rebind<int64_t, Doubles>;
 
+    // Raises the largest value; true if all are finite and their units surely fit, so that nothing needs a second look.
+    HWY_INLINE bool note_largest(const float* values, int64_t count) {
+        const Floats d;
+        auto ordinary = hn::FirstN(d, static_cast<size_t>(kLanes));
+        FloatVector largest = largest_;
+        for_lanes(count, [&](int64_t i, int64_t left) HWY_ATTR {
+            const FloatVector size = hn::Abs(load(values + i, left));
+            ordinary = hn::And(ordinary, hn::Lt(size, hn::Set(d, safe_)));
+            largest = hn::Max(largest, size);
+        });
+        if (HWY_LIKELY(hn::AllTrue(d, ordinary))) {
+            largest_ = largest;
+            return true;
+        }
+        for_lanes(count, [&](int64_t i, int64_t left) HWY_ATTR {
+            const FloatVector size = hn::Abs(load(values + i, left));
+            const auto finite = hn::IsFinite(size);
+            finite_ = finite_ && hn::AllTrue(d, finite);
+            largest_ = hn::Max(largest_, hn::IfThenElseZero(finite, size));
+        });
+        return false;
+    }
+
+    // Squares and adds what is finite; the rest counts as 0.
     template <class Add>
     HWY_INLINE void add_to(const float* values, int64_t count, const Add& add_finite) {
         const Doubles d;
-        for (int64_t i = 0; i < count; i += kStep) {
-            const int64_t left = count - i;
-            const HalfVector value = load_lanes(HalfFloats(), values + i, left);
-            // Zero times a value stays zero unless the value is not finite: one operation instead of a mask to keep.
-            zeros_ = hn::MulAdd(hn::PromoteTo(d, value), hn::Zero(d), zeros_);
-            const HalfVector finite = hn::IfThenElseZero(hn::IsFinite(value), value);
-            const DoubleVector wide = hn::PromoteTo(d, finite);
-            squares_ = hn::MulAdd(wide, wide, squares_);
-            largest_ = hn::Max(largest_, hn::Abs(wide));
-            add_finite(finite, i, left);
+        DoubleVector squares = squares_;  // in a register: the compiler can't know that places are not part of this
+        if (HWY_LIKELY(finite_)) {
+            for (int64_t i = 0; i < count; i += kStep) {
+                const HalfVector value = load_lanes(HalfFloats(), values + i, count - i);
+                const DoubleVector wide = hn::PromoteTo(d, value);
+                squares = hn::MulAdd(wide, wide, squares);
+                add_finite(value, i, count - i);
+            }
+        } else {
+            for (int64_t i = 0; i < count; i += kStep) {
+                const HalfVector any = load_lanes(HalfFloats(), values + i, count - i);
+                const HalfVector value = hn::IfThenElseZero(hn::IsFinite(any), any);
+                const DoubleVector wide = hn::PromoteTo(d, value);
+                squares = hn::MulAdd(wide, wide, squares);
+                add_finite(value, i, count - i);
+            }
         }
+        squares_ = squares;
     }
 
-    // What is too large for 64 bits adds 0: the record's `largest` tells that the window must be replayed.
-    HWY_INLINE void add_units(HalfVector value, int64_t* place, int64_t left) const {
-        const Doubles d;
-        const hn::Rebind<int64_t, Doubles> integers;
-        const DoubleVector units = hn::Round(hn::Mul(hn::PromoteTo(d, value), hn::Set(d, sum_.per_unit)));
-        const auto fits = hn::Lt(hn::Abs(units), hn::Set(d, 0x1p63));
-        const auto whole = hn::ConvertTo(integers, hn::IfThenElseZero(fits, units));
-        store_lanes(integers, hn::Add(load_lanes(integers, place, left), whole), place, left);
+    static HWY_INLINE DoubleVector units_of(HalfVector value, DoubleVector per_unit) {
+        return hn::Mul(hn::PromoteTo(Doubles(), value), per_unit);
+    }
+
+    // To the nearest whole number, ties to even.
+    static HWY_INLINE hn::Vec<Integers> rounded(DoubleVector units) {
+#if HWY_TARGET == HWY_AVX3
+        return hn::Vec<Integers>{_mm512_cvtpd_epi64(units.raw)};
+#else
+        return hn::ConvertTo(Integers(), hn::Round(units));
+#endif
+    }
+
+    static HWY_INLINE void add_whole(hn::Vec<Integers> units, int64_t* place, int64_t left) {
+        store_lanes(Integers(), hn::Add(load_lanes(Integers(), place, left), units), place, left);
+    }
+
+    // The size below which a value's units fit into 62 bits.
+    [[nodiscard]] static float safe_size(const SumView& sum) {
+        constexpr double kLargestFloat = std::numeric_limits<float>::max();
+        return sum.kind == SumKind::exact ? static_cast<float>(std::min(0x1p61 / sum.per_unit, kLargestFloat))
+                                          : static_cast<float>(kLargestFloat);
     }
 
     static constexpr int64_t kStep = HWY_LANES(double);
 
     SumView sum_;
+    float safe_ = 0;
+    bool finite_ = true;
     DoubleVector squares_ = hn::Zero(Doubles());
-    DoubleVector largest_ = hn::Zero(Doubles());
-    DoubleVector zeros_ = hn::Zero(Doubles());
+    FloatVector largest_ = hn::Zero(Floats());
 };
 
 // Joins what is known of another part of the same tensor and grain.

@@ -1,5 +1,6 @@
-// Packing: lanes of an operand become panels in which the words of one depth lie side by side, as the tile kernel reads
-// them.
+// Packing: values of an operand become the words that the tile kernel reads. The right side is packed into panels in
+// which the words of one depth lie side by side; the left side into rows of words, where it does not lie like that
+// already.
 #if defined(ACCRUE_KERNELS_CPU_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ACCRUE_KERNELS_CPU_PACK_INL_H_
 #undef ACCRUE_KERNELS_CPU_PACK_INL_H_
@@ -10,24 +11,31 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 
 #include <hwy/highway.h>
+#if HWY_TARGET != HWY_SCALAR
+#include <immintrin.h>
+#endif
 
+#include "accrue/kernels/cpu/lanes-inl.h"
 #include "accrue/kernels/cpu/packing.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace accrue::cpu::HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-// Some lanes of an operand whose depth is contiguous (`stride` apart) or whose lanes are (depths `stride` apart).
+// Some lanes of an operand whose depth is contiguous (lanes `stride` apart) or whose lanes are (depths `stride` apart).
 template <class T>
 struct Source {
     const T* data;
     int64_t stride;
     int64_t lanes;
     int64_t depth;
+};
+
+// Words first .. end - 1 of every lane.
+struct WordRange {
+    int64_t first;
+    int64_t end;
 };
 
 // The word made of values k and k + 1 (pairs), or of value k alone.
@@ -45,177 +53,266 @@ uint32_t make_word(T first, T second) {
 template <Packing packing>
 constexpr int64_t kPerWord = packing == Packing::pairs ? 2 : 1;
 
-// Word w of a lane whose depth is contiguous; a pair cut by the end of the depth is filled up with zero.
-template <Packing packing, class T>
-uint32_t word_along_depth(const Source<T>& source, int64_t lane, int64_t word) {
+// Word w of a lane; a pair cut by the end of the depth is filled up with zero, and so is a lane that does not exist.
+template <Packing packing, Contiguous contiguous, class T>
+uint32_t word_of(const Source<T>& source, int64_t lane, int64_t word) {
     if (lane >= source.lanes) {
         return 0;
     }
-    const T* values = source.data + lane * source.stride;
+    const int64_t to_next = contiguous == Contiguous::depth ? 1 : source.stride;
     const int64_t k = word * kPerWord<packing>;
-    return make_word<packing>(values[k], k + 1 < source.depth ? values[k + 1] : T{});
+    const T* value = source.data + lane * (contiguous == Contiguous::depth ? source.stride : 1) + k * to_next;
+    return make_word<packing>(*value, k + 1 < source.depth ? value[to_next] : T{});
 }
 
-#if HWY_TARGET != HWY_SCALAR
+using Words = hn::Rebind<uint32_t, Floats>;
+using WordVector = hn::Vec<Words>;
 
-// Four words of one lane, from 4 or (pairs) 8 values.
+// The words of all lanes of a vector that lie next to each other; `next` is the following depth, nullptr past the end.
 template <Packing packing>
-auto load_words(const float* values) {
-    const hn::FixedTag<uint32_t, 4> words;
-    return hn::BitCast(words, hn::LoadU(hn::FixedTag<float, 4>(), values));
+HWY_INLINE WordVector load_side_by_side(const float* values, const float* /*next*/) {
+    return hn::BitCast(Words(), hn::LoadU(Floats(), values));
 }
 template <Packing packing>
-auto load_words(const Bf16* values) {
-    const hn::FixedTag<uint32_t, 4> words;
-    const auto* bits = reinterpret_cast<const uint16_t*>(values);
-    if constexpr (packing == Packing::pairs) {
-        return hn::BitCast(words, hn::LoadU(hn::FixedTag<uint16_t, 8>(), bits));
-    } else {
-        return hn::ShiftLeft<16>(hn::PromoteTo(words, hn::LoadU(hn::FixedTag<uint16_t, 4>(), bits)));
-    }
-}
-
-// Turns 4 lanes x 4 words around: afterwards 4 words x 4 lanes, `width` apart.
-template <Packing packing, class T>
-void pack_4_by_4(const Source<T>& source, int64_t lane, int64_t word, int64_t width, uint32_t* out) {
-    const hn::FixedTag<uint32_t, 4> d32;
-    const hn::FixedTag<uint64_t, 2> d64;
-    const T* values = source.data + lane * source.stride + word * kPerWord<packing>;
-    const auto zero = hn::Zero(d32);
-    const int64_t present = source.lanes - lane;
-    const auto a = present > 0 ? load_words<packing>(values) : zero;
-    const auto b = present > 1 ? load_words<packing>(values + source.stride) : zero;
-    const auto c = present > 2 ? load_words<packing>(values + 2 * source.stride) : zero;
-    const auto d = present > 3 ? load_words<packing>(values + 3 * source.stride) : zero;
-    const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d32, a, b));
-    const auto cd_low = hn::BitCast(d64, hn::InterleaveLower(d32, c, d));
-    const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d32, a, b));
-    const auto cd_high = hn::BitCast(d64, hn::InterleaveUpper(d32, c, d));
-    hn::StoreU(hn::BitCast(d32, hn::InterleaveLower(d64, ab_low, cd_low)), d32, out);
-    hn::StoreU(hn::BitCast(d32, hn::InterleaveUpper(d64, ab_low, cd_low)), d32, out + width);
-    hn::StoreU(hn::BitCast(d32, hn::InterleaveLower(d64, ab_high, cd_high)), d32, out + 2 * width);
-    hn::StoreU(hn::BitCast(d32, hn::InterleaveUpper(d64, ab_high, cd_high)), d32, out + 3 * width);
-}
-
-// One panel from lanes whose depth is contiguous: in runs of 16 words, so that a cache line of the source is used
-// whole.
-template <Packing packing, class T>
-void pack_panel_along_depth(const Source<T>& source, int64_t width, uint32_t* out) {
-    const int64_t words = words_of(source.depth, packing);
-    const int64_t in_fours = source.depth / kPerWord<packing> / 4 * 4;
-    for (int64_t run = 0; run < in_fours; run += 16) {
-        const int64_t end = std::min(run + 16, in_fours);
-        for (int64_t lane = 0; lane < width; lane += 4) {
-            for (int64_t word = run; word < end; word += 4) {
-                pack_4_by_4<packing>(source, lane, word, width, out + word * width + lane);
-            }
-        }
-    }
-    for (int64_t word = in_fours; word < words; ++word) {
-        for (int64_t lane = 0; lane < width; ++lane) {
-            out[word * width + lane] = word_along_depth<packing>(source, lane, word);
-        }
-    }
-}
-
-#else
-
-template <Packing packing, class T>
-void pack_panel_along_depth(const Source<T>& source, int64_t width, uint32_t* out) {
-    for (int64_t word = 0; word < words_of(source.depth, packing); ++word) {
-        for (int64_t lane = 0; lane < width; ++lane) {
-            out[word * width + lane] = word_along_depth<packing>(source, lane, word);
-        }
-    }
-}
-
-#endif  // HWY_TARGET != HWY_SCALAR
-
-// The words of Lanes(d) lanes that lie next to each other; `next` is the following depth, nullptr past the end.
-template <Packing packing, class D>
-auto load_side_by_side(D d, const float* values, const float* /*next*/) {
-    return hn::BitCast(d, hn::LoadU(hn::Rebind<float, D>(), values));
-}
-template <Packing packing, class D>
-auto load_side_by_side(D d, const Bf16* values, const Bf16* next) {
-    const hn::Rebind<uint16_t, D> half;
-    const auto low = hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const uint16_t*>(values)));
+HWY_INLINE WordVector load_side_by_side(const Bf16* values, const Bf16* next) {
+    const hn::Rebind<uint16_t, Words> half;
+    const auto low = hn::PromoteTo(Words(), hn::LoadU(half, reinterpret_cast<const uint16_t*>(values)));
     if constexpr (packing == Packing::floats) {
         return hn::ShiftLeft<16>(low);
     } else {
         if (next == nullptr) {
             return low;
         }
-        const auto high = hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const uint16_t*>(next)));
+        const auto high = hn::PromoteTo(Words(), hn::LoadU(half, reinterpret_cast<const uint16_t*>(next)));
         return hn::Or(low, hn::ShiftLeft<16>(high));
     }
 }
 
-// Part of one depth of one panel: `width` lanes, of which `present` exist and the others become zero.
-template <Packing packing, class D, class T>
-void pack_one_depth(D d, const T* values, const T* next, int64_t present, int64_t width, uint32_t* out) {
-    const auto step = static_cast<int64_t>(hn::Lanes(d));
-    int64_t lane = 0;
-    for (; lane + step <= std::min(width, present); lane += step) {
-        hn::StoreU(load_side_by_side<packing>(d, values + lane, next == nullptr ? nullptr : next + lane), d,
-                   out + lane);
-    }
-    for (; lane < width; ++lane) {
-        const bool exists = lane < present;
-        out[lane] = exists ? make_word<packing>(values[lane], next == nullptr ? T{} : next[lane]) : 0;
-    }
-}
-
-// Panels from lanes that are contiguous: side by side, so that a cache line of the source is used whole.
-template <Packing packing, class D, class T>
-void pack_panels_along_lanes(D d, const Source<T>& source, int64_t width, uint32_t* out) {
-    const int64_t words = words_of(source.depth, packing);
-    for (int64_t word = 0; word < words; ++word) {
-        const int64_t k = word * kPerWord<packing>;
-        const T* values = source.data + k * source.stride;
-        const T* next = k + 1 < source.depth ? values + source.stride : nullptr;
-        uint32_t* panel = out + word * width;
-        for (int64_t lane = 0; lane < source.lanes; lane += width, panel += words * width) {
-            pack_one_depth<packing>(d, values + lane, next == nullptr ? nullptr : next + lane, source.lanes - lane,
-                                    width, panel);
-        }
-    }
-}
-
-// Panels of `width` lanes, one after another. Not more than a few side by side: their places in the cache collide.
+// The word `word` of the vector of lanes that begins at `lane`, from lanes that lie next to each other.
 template <Packing packing, class T>
-void pack_typed(const Operand& operand, const OperandBlock& block, int64_t width, uint32_t* out) {
-    constexpr int64_t kSideBySide = 32;
-    const auto* data = static_cast<const T*>(operand.data);
-    const int64_t words = words_of(block.depth, packing);
-    const bool along_depth = operand.contiguous == Contiguous::depth;
-    const int64_t group = along_depth ? width : std::max(width, kSideBySide / width * width);
-    for (int64_t lane = 0; lane < block.lanes; lane += group) {
-        const int64_t first = block.first_lane + lane;
-        const Source<T> source{.data = along_depth ? data + first * operand.stride + block.first_depth
-                                                   : data + block.first_depth * operand.stride + first,
-                               .stride = operand.stride,
-                               .lanes = std::min(group, block.lanes - lane),
-                               .depth = block.depth};
-        if (along_depth) {
-            pack_panel_along_depth<packing>(source, width, out + lane * words);
-        } else if (width <= 8) {
-            pack_panels_along_lanes<packing>(hn::CappedTag<uint32_t, 8>(), source, width, out + lane * words);
-        } else {
-            pack_panels_along_lanes<packing>(hn::ScalableTag<uint32_t>(), source, width, out + lane * words);
+HWY_INLINE WordVector words_across(const Source<T>& source, int64_t lane, int64_t word) {
+    const int64_t k = word * kPerWord<packing>;
+    const T* values = source.data + k * source.stride + lane;
+    return load_side_by_side<packing>(values, k + 1 < source.depth ? values + source.stride : nullptr);
+}
+
+#if HWY_TARGET != HWY_SCALAR
+
+// Four words of one lane, from 4 or (pairs) 8 values.
+template <Packing packing>
+HWY_INLINE __m128i load_four_words(const float* values) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(values));
+}
+template <Packing packing>
+HWY_INLINE __m128i load_four_words(const Bf16* values) {
+    if constexpr (packing == Packing::pairs) {
+        return _mm_loadu_si128(reinterpret_cast<const __m128i*>(values));
+    } else {
+        const __m128i halves = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(values));
+        return _mm_slli_epi32(_mm_cvtepu16_epi32(halves), 16);
+    }
+}
+
+// Block b of the result holds four words of lane 4 b.
+template <Packing packing, class T>
+HWY_INLINE WordVector load_every_fourth(const T* values, int64_t stride) {
+#if HWY_TARGET == HWY_AVX3
+    __m512i blocks = _mm512_castsi128_si512(load_four_words<packing>(values));
+    blocks = _mm512_inserti32x4(blocks, load_four_words<packing>(values + 4 * stride), 1);
+    blocks = _mm512_inserti32x4(blocks, load_four_words<packing>(values + 8 * stride), 2);
+    blocks = _mm512_inserti32x4(blocks, load_four_words<packing>(values + 12 * stride), 3);
+#else
+    __m256i blocks = _mm256_castsi128_si256(load_four_words<packing>(values));
+    blocks = _mm256_inserti128_si256(blocks, load_four_words<packing>(values + 4 * stride), 1);
+#endif
+    return WordVector{blocks};
+}
+
+// Block b goes to the words of lane 4 b.
+HWY_INLINE void store_every_fourth(WordVector blocks, uint32_t* out, int64_t stride) {
+    const auto place = [&](int64_t block) { return reinterpret_cast<__m128i*>(out + block * 4 * stride); };
+#if HWY_TARGET == HWY_AVX3
+    _mm_storeu_si128(place(0), _mm512_castsi512_si128(blocks.raw));
+    _mm_storeu_si128(place(1), _mm512_extracti32x4_epi32(blocks.raw, 1));
+    _mm_storeu_si128(place(2), _mm512_extracti32x4_epi32(blocks.raw, 2));
+    _mm_storeu_si128(place(3), _mm512_extracti32x4_epi32(blocks.raw, 3));
+#else
+    _mm_storeu_si128(place(0), _mm256_castsi256_si128(blocks.raw));
+    _mm_storeu_si128(place(1), _mm256_extracti128_si256(blocks.raw, 1));
+#endif
+}
+
+// Turns the 4 x 4 words in each block of four vectors around.
+HWY_INLINE void turn_blocks(WordVector (&rows)[4]) {
+    const Words d32;
+    const hn::Repartition<uint64_t, Words> d64;
+    const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d32, rows[0], rows[1]));
+    const auto cd_low = hn::BitCast(d64, hn::InterleaveLower(d32, rows[2], rows[3]));
+    const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d32, rows[0], rows[1]));
+    const auto cd_high = hn::BitCast(d64, hn::InterleaveUpper(d32, rows[2], rows[3]));
+    rows[0] = hn::BitCast(d32, hn::InterleaveLower(d64, ab_low, cd_low));
+    rows[1] = hn::BitCast(d32, hn::InterleaveUpper(d64, ab_low, cd_low));
+    rows[2] = hn::BitCast(d32, hn::InterleaveLower(d64, ab_high, cd_high));
+    rows[3] = hn::BitCast(d32, hn::InterleaveUpper(d64, ab_high, cd_high));
+}
+
+// Four words of a vector of lanes whose depth is contiguous, into a panel.
+template <Packing packing, class T>
+HWY_INLINE void pack_four_depths(const Source<T>& source, int64_t lane, int64_t word, int64_t width, uint32_t* out) {
+    const T* values = source.data + lane * source.stride + word * kPerWord<packing>;
+    WordVector rows[4];
+    for (int64_t i = 0; i < 4; ++i) {
+        rows[i] = load_every_fourth<packing>(values + i * source.stride, source.stride);
+    }
+    turn_blocks(rows);
+    for (int64_t i = 0; i < 4; ++i) {
+        hn::StoreU(rows[i], Words(), out + (word + i) * width + lane);
+    }
+}
+
+// Four words of a vector of lanes that are contiguous, into rows.
+template <Packing packing, class T>
+HWY_INLINE void pack_four_lanes(const Source<T>& source, int64_t lane, int64_t word, int64_t stride, uint32_t* out) {
+    WordVector rows[4];
+    for (int64_t i = 0; i < 4; ++i) {
+        rows[i] = words_across<packing>(source, lane, word + i);
+    }
+    turn_blocks(rows);
+    for (int64_t i = 0; i < 4; ++i) {
+        store_every_fourth(rows[i], out + (lane + i) * stride + word, stride);
+    }
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+
+// The words of a panel of `width` lanes from lanes whose depth is contiguous. In runs of 16 words, so that a cache line
+// of the source is used whole; the lines of the run after next are asked for ahead, since they are too many streams for
+// the processor to guess.
+template <Packing packing, class T>
+void pack_panel_along_depth(const Source<T>& source, WordRange range, int64_t width, uint32_t* out) {
+    int64_t done = range.first;
+#if HWY_TARGET != HWY_SCALAR
+    constexpr int64_t kRun = 16;
+    const int64_t whole_lanes = source.lanes / kLanes * kLanes;
+    const int64_t in_fours =
+        range.first + (std::min(range.end, source.depth / kPerWord<packing>) - range.first) / 4 * 4;
+    for (; done < in_fours; done = std::min(done + kRun, in_fours)) {
+        const int64_t end = std::min(done + kRun, in_fours);
+        for (int64_t lane = 0; lane < whole_lanes; lane += kLanes) {
+            for (int64_t i = 0; i < kLanes; ++i) {
+                __builtin_prefetch(source.data + (lane + i) * source.stride + (done + 2 * kRun) * kPerWord<packing>);
+            }
+            for (int64_t word = done; word < end; word += 4) {
+                pack_four_depths<packing>(source, lane, word, width, out);
+            }
+        }
+        for (int64_t lane = whole_lanes; lane < width; ++lane) {
+            for (int64_t word = done; word < end; ++word) {
+                out[word * width + lane] = word_of<packing, Contiguous::depth>(source, lane, word);
+            }
+        }
+    }
+#endif
+    for (int64_t word = done; word < range.end; ++word) {
+        for (int64_t lane = 0; lane < width; ++lane) {
+            out[word * width + lane] = word_of<packing, Contiguous::depth>(source, lane, word);
         }
     }
 }
 
-inline void pack_panels(const Operand& operand, const OperandBlock& block, Packing packing, int64_t width,
-                        uint32_t* out) {
-    if (operand.dtype == DType::fp32) {
-        pack_typed<Packing::floats, float>(operand, block, width, out);
-    } else if (packing == Packing::pairs) {
-        pack_typed<Packing::pairs, Bf16>(operand, block, width, out);
-    } else {
-        pack_typed<Packing::floats, Bf16>(operand, block, width, out);
+// The words of a panel of `width` lanes from lanes that are contiguous.
+template <Packing packing, class T>
+void pack_panel_along_lanes(const Source<T>& source, WordRange range, int64_t width, uint32_t* out) {
+    const int64_t whole_lanes = std::min(width, source.lanes / kLanes * kLanes);
+    for (int64_t word = range.first; word < range.end; ++word) {
+        uint32_t* to = out + word * width;
+        for (int64_t lane = 0; lane < whole_lanes; lane += kLanes) {
+            hn::StoreU(words_across<packing>(source, lane, word), Words(), to + lane);
+        }
+        for (int64_t lane = whole_lanes; lane < width; ++lane) {
+            to[lane] = word_of<packing, Contiguous::lanes>(source, lane, word);
+        }
     }
+}
+
+// Rows of words, `stride` apart, from lanes whose depth is contiguous: a copy that widens where it must.
+template <Packing packing, class T>
+void pack_rows_along_depth(const Source<T>& source, WordRange range, int64_t stride, uint32_t* out) {
+    for (int64_t lane = 0; lane < source.lanes; ++lane) {
+        for (int64_t word = range.first; word < range.end; ++word) {
+            out[lane * stride + word] = word_of<packing, Contiguous::depth>(source, lane, word);
+        }
+    }
+}
+
+// Rows of words, `stride` apart, from lanes that are contiguous: turned around.
+template <Packing packing, class T>
+void pack_rows_along_lanes(const Source<T>& source, WordRange range, int64_t stride, uint32_t* out) {
+    int64_t in_fours = range.first;
+    int64_t whole_lanes = 0;
+#if HWY_TARGET != HWY_SCALAR
+    in_fours += (range.end - range.first) / 4 * 4;
+    whole_lanes = source.lanes / kLanes * kLanes;
+    for (int64_t lane = 0; lane < whole_lanes; lane += kLanes) {
+        for (int64_t word = range.first; word < in_fours; word += 4) {
+            pack_four_lanes<packing>(source, lane, word, stride, out);
+        }
+    }
+#endif
+    for (int64_t lane = 0; lane < source.lanes; ++lane) {
+        for (int64_t word = lane < whole_lanes ? in_fours : range.first; word < range.end; ++word) {
+            out[lane * stride + word] = word_of<packing, Contiguous::lanes>(source, lane, word);
+        }
+    }
+}
+
+template <class T>
+Source<T> source_of(const Operand& operand, const OperandBlock& block) {
+    const auto* data = static_cast<const T*>(operand.data);
+    const bool along_depth = operand.contiguous == Contiguous::depth;
+    return {.data = along_depth ? data + block.first_lane * operand.stride + block.first_depth
+                                : data + block.first_depth * operand.stride + block.first_lane,
+            .stride = operand.stride,
+            .lanes = block.lanes,
+            .depth = block.depth};
+}
+
+// Calls body with the packing and the element type known: body.template operator()<packing, T>().
+template <class Body>
+void with_packing(DType dtype, Packing packing, const Body& body) {
+    if (dtype == DType::fp32) {
+        body.template operator()<Packing::floats, float>();
+    } else if (packing == Packing::pairs) {
+        body.template operator()<Packing::pairs, Bf16>();
+    } else {
+        body.template operator()<Packing::floats, Bf16>();
+    }
+}
+
+// One panel of `width` lanes: words `range` of a block whose panel begins at `out`.
+inline void pack_panel(const Operand& operand, const OperandBlock& block, WordRange range, Packing packing,
+                       int64_t width, uint32_t* out) {
+    with_packing(operand.dtype, packing, [&]<Packing kind, class T>() HWY_ATTR {
+        const Source<T> source = source_of<T>(operand, block);
+        if (operand.contiguous == Contiguous::depth) {
+            pack_panel_along_depth<kind>(source, range, width, out);
+        } else {
+            pack_panel_along_lanes<kind>(source, range, width, out);
+        }
+    });
+}
+
+// Words `range` of a block's lanes as rows, `stride` apart.
+inline void pack_rows(const Operand& operand, const OperandBlock& block, WordRange range, Packing packing,
+                      int64_t stride, uint32_t* out) {
+    with_packing(operand.dtype, packing, [&]<Packing kind, class T>() HWY_ATTR {
+        const Source<T> source = source_of<T>(operand, block);
+        if (operand.contiguous == Contiguous::depth) {
+            pack_rows_along_depth<kind>(source, range, stride, out);
+        } else {
+            pack_rows_along_lanes<kind>(source, range, stride, out);
+        }
+    });
 }
 
 }  // namespace accrue::cpu::HWY_NAMESPACE

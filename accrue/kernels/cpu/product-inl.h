@@ -38,28 +38,73 @@ inline constexpr int64_t kTileElements = kTileRows * kTileColumns;
     return std::min(kTileColumns, (columns - column + kLanes - 1) / kLanes * kLanes);
 }
 
-// Packs rows of the left side into panels of kTileRows. Writes round_up(lanes, kTileRows) * words_of(depth) words.
-inline void pack_rows(const Operand& operand, const OperandBlock& block, Packing packing, uint32_t* out) {
-    pack_panels(operand, block, packing, kTileRows, out);
+// Rows of words on the left of a product: row r begins at first + r * stride.
+struct LeftRows {
+    const uint32_t* first;
+    int64_t stride;
+    int64_t count;
+
+    // Where row r of a tile lies; a tile's missing rows read the last one, and nobody looks at their sums.
+    [[nodiscard]] HWY_INLINE const uint32_t* row(int64_t r) const { return first + std::min(r, count - 1) * stride; }
+    // The rows from r on, from their word `word` on.
+    [[nodiscard]] HWY_INLINE LeftRows from(int64_t r, int64_t word = 0) const {
+        return {first + r * stride + word, stride, count - r};
+    }
+};
+
+// Whether an operand's own memory is rows of words already, so that it need not be packed.
+[[nodiscard]] inline bool lies_in_rows(const Operand& operand, int64_t depth, Packing packing) {
+    if (operand.contiguous != Contiguous::depth) {
+        return false;
+    }
+    if (operand.dtype == DType::fp32) {
+        return true;
+    }
+    return packing == Packing::pairs && depth % 2 == 0 && operand.stride % 2 == 0 &&
+           reinterpret_cast<uintptr_t>(operand.data) % sizeof(uint32_t) == 0;
 }
 
-// Packs columns of the right side into panels of kTileColumns and a narrower last one; `out` is aligned to a vector.
-// Writes round_up(lanes, kLanes) * words_of(depth) words.
-inline void pack_columns(const Operand& operand, const OperandBlock& block, Packing packing, uint32_t* out) {
+// The lanes of a block of an operand that lies in rows.
+inline LeftRows rows_where_they_lie(const Operand& operand, const OperandBlock& block, Packing packing) {
+    const int64_t per_word = packing == Packing::pairs ? 2 : 1;
+    const auto* words = static_cast<const uint32_t*>(operand.data);
+    return {words + (block.first_lane * operand.stride + block.first_depth) / per_word, operand.stride / per_word,
+            block.lanes};
+}
+
+// The lanes of a block as rows: where they lie, or packed into `memory`, `stride` words apart.
+inline LeftRows rows_of(const Operand& operand, const OperandBlock& block, Packing packing, int64_t stride,
+                        uint32_t* memory) {
+    if (lies_in_rows(operand, block.depth, packing)) {
+        return rows_where_they_lie(operand, block, packing);
+    }
+    pack_rows(operand, block, {0, words_of(block.depth, packing)}, packing, stride, memory);
+    return {memory, stride, block.lanes};
+}
+
+// Packs words `range` of the right side's columns into panels of kTileColumns and a narrower last one; `out` is aligned
+// to a vector and has room for round_up(lanes, kLanes) * words_of(depth) words.
+inline void pack_columns(const Operand& operand, const OperandBlock& block, WordRange range, Packing packing,
+                         uint32_t* out) {
     for (int64_t column = 0; column < block.lanes; column += kTileColumns) {
         OperandBlock panel = block;
         panel.first_lane += column;
         panel.lanes = std::min(kTileColumns, block.lanes - column);
-        pack_panels(operand, panel, packing, panel_width(column, block.lanes),
-                    out + column * words_of(block.depth, packing));
+        pack_panel(operand, panel, range, packing, panel_width(column, block.lanes),
+                   out + column * words_of(block.depth, packing));
     }
 }
 
-// tile[kTileRows, vectors] (+)= left panel * right panel. Each broadcast of the left side serves all `vectors`
+// tile[kTileRows, vectors] (+)= left rows * right panel. Each broadcast of the left side serves all `vectors`
 // multiply-adds: as a memory operand of each it would cost a load every time.
 template <int vectors>
-HWY_NOINLINE void multiply_floats(const uint32_t* HWY_RESTRICT left, const uint32_t* HWY_RESTRICT right, int64_t words,
-                                  Chain chain, float* HWY_RESTRICT tile) {
+HWY_NOINLINE void multiply_floats(const LeftRows& left, const uint32_t* HWY_RESTRICT right, int64_t words, Chain chain,
+                                  float* HWY_RESTRICT tile) {
+    const uint32_t* rows[kTileRows];
+#pragma GCC unroll 8
+    for (int row = 0; row < kTileRows; ++row) {
+        rows[row] = left.row(row);
+    }
     const Floats d;
     const hn::Rebind<uint32_t, Floats> as_words;
     FloatVector sums[kTileRows][vectors];
@@ -78,13 +123,12 @@ HWY_NOINLINE void multiply_floats(const uint32_t* HWY_RESTRICT left, const uint3
         }
 #pragma GCC unroll 8
         for (int row = 0; row < kTileRows; ++row) {
-            const FloatVector value = hn::BitCast(d, hn::Set(as_words, left[row]));
+            const FloatVector value = hn::BitCast(d, hn::Set(as_words, rows[row][word]));
 #pragma GCC unroll 3
             for (int v = 0; v < vectors; ++v) {
                 sums[row][v] = hn::MulAdd(value, columns[v], sums[row][v]);
             }
         }
-        left += kTileRows;
         right += vectors * kLanes;
     }
 #pragma GCC unroll 8
@@ -101,8 +145,12 @@ HWY_NOINLINE void multiply_floats(const uint32_t* HWY_RESTRICT left, const uint3
 // The same with two bf16 products a word. Highway 1.0.3 has no such operation, hence the intrinsics.
 template <int vectors>
 __attribute__((noinline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void multiply_pairs(
-    const uint32_t* HWY_RESTRICT left, const uint32_t* HWY_RESTRICT right, int64_t words, Chain chain,
-    float* HWY_RESTRICT tile) {
+    const LeftRows& left, const uint32_t* HWY_RESTRICT right, int64_t words, Chain chain, float* HWY_RESTRICT tile) {
+    const uint32_t* rows[kTileRows];
+#pragma GCC unroll 8
+    for (int row = 0; row < kTileRows; ++row) {
+        rows[row] = left.row(row);
+    }
     __m512 sums[kTileRows][vectors];
 #pragma GCC unroll 8
     for (int row = 0; row < kTileRows; ++row) {
@@ -120,13 +168,12 @@ __attribute__((noinline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
         }
 #pragma GCC unroll 8
         for (int row = 0; row < kTileRows; ++row) {
-            const __m512bh value = (__m512bh)_mm512_set1_epi32(static_cast<int>(left[row]));
+            const __m512bh value = (__m512bh)_mm512_set1_epi32(static_cast<int>(rows[row][word]));
 #pragma GCC unroll 3
             for (int v = 0; v < vectors; ++v) {
                 sums[row][v] = _mm512_dpbf16_ps(sums[row][v], value, columns[v]);
             }
         }
-        left += kTileRows;
         right += vectors * kLanes;
     }
 #pragma GCC unroll 8
@@ -142,15 +189,15 @@ __attribute__((noinline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
 
 // Never called: pairs exist only with avx512-bf16.
 template <int vectors>
-void multiply_pairs(const uint32_t* left, const uint32_t* right, int64_t words, Chain chain, float* tile) {
+void multiply_pairs(const LeftRows& left, const uint32_t* right, int64_t words, Chain chain, float* tile) {
     multiply_floats<vectors>(left, right, words, chain, tile);
 }
 
 #endif
 
-// One left panel times one right panel of `width` lanes into a tile of kTileRows rows, kTileColumns apart. The tile and
+// The first kTileRows rows of `left` times one right panel of `width` lanes into a tile of kTileRows rows, kTileColumns apart. The tile and
 // the right panel are aligned to a vector.
-inline void multiply_tile(const uint32_t* left, const uint32_t* right, int64_t width, int64_t words, Packing packing,
+inline void multiply_tile(const LeftRows& left, const uint32_t* right, int64_t width, int64_t words, Packing packing,
                           Chain chain, float* tile) {
     const bool pairs = packing == Packing::pairs;
     switch (width / kLanes) {
@@ -160,25 +207,6 @@ inline void multiply_tile(const uint32_t* left, const uint32_t* right, int64_t w
             return (pairs ? multiply_pairs<2> : multiply_floats<2>)(left, right, words, chain, tile);
         default:
             return (pairs ? multiply_pairs<3> : multiply_floats<3>)(left, right, words, chain, tile);
-    }
-}
-
-// out[rows, columns] = the product of packed rows and packed columns, on the calling thread. For small blocks, as in
-// attention.
-inline void multiply_packed(const uint32_t* left, int64_t rows, const uint32_t* right, int64_t columns, int64_t words,
-                            Packing packing, View<float> out) {
-    HWY_ALIGN float tile[kTileElements];
-    for (int64_t row = 0; row < rows; row += kTileRows) {
-        for (int64_t column = 0; column < columns; column += kTileColumns) {
-            const int64_t width = panel_width(column, columns);
-            multiply_tile(left + row * words, right + column * words, width, words, packing, Chain::start, tile);
-            for (int64_t r = 0; r < std::min(kTileRows, rows - row); ++r) {
-                const float* from = tile + r * kTileColumns;
-                float* to = out.row(row + r) + column;
-                for_lanes(std::min(width, columns - column),
-                          [&](int64_t i, int64_t left_over) { store(load(from + i, left_over), to + i, left_over); });
-            }
-        }
     }
 }
 

@@ -5,10 +5,8 @@
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <optional>
-#include <thread>
 
 #include "accrue/kernels/cpu/dropout-inl.h"
 #include "accrue/kernels/cpu/exact_add-inl.h"
@@ -19,19 +17,45 @@
 HWY_BEFORE_NAMESPACE();
 namespace accrue::cpu::HWY_NAMESPACE {
 
-// A finished part of the output: the rows and columns of one tile, values kTileColumns apart from row to row.
-struct FinishedTile {
-    const float* values;
+// The part of the output that a tile is about.
+struct Extent {
     int64_t row;
     int64_t column;
     int64_t rows;
     int64_t columns;
 };
 
+// A finished tile: values kTileColumns apart from row to row.
+struct FinishedTile : Extent {
+    const float* values;
+};
+
+// Asks for the memory that a tile's result will go to while the tile is still being computed: it is far away, and comes
+// in short pieces that the processor does not foresee.
+HWY_INLINE void ask_for(const void* first, int64_t bytes) {
+    constexpr int64_t kLine = 64;
+    const auto* place = static_cast<const std::byte*>(first);
+    for (int64_t i = 0; i < bytes; i += kLine) {
+        __builtin_prefetch(place + i, 1, 2);
+    }
+    __builtin_prefetch(place + bytes - 1, 1, 2);
+}
+
 // Stores the tiles of one item.
 class StoringItem {
 public:
-    explicit StoringItem(const StoredResult& result) : result_(result) {}
+    StoringItem(const StoredResult& result, int64_t /*first_column*/, int64_t /*end_column*/) : result_(result) {}
+
+    void expect(const Extent& tile) const {
+        const int64_t size = bytes_of(result_.output.dtype);
+        for (int64_t row = tile.row; row < tile.row + tile.rows; ++row) {
+            ask_for(static_cast<const std::byte*>(result_.output.row(row)) + tile.column * size, tile.columns * size);
+            if (!result_.residual.empty()) {
+                __builtin_prefetch(result_.residual.row(row) + tile.column);
+                __builtin_prefetch(result_.residual.row(row) + tile.column + tile.columns - 1);
+            }
+        }
+    }
 
     void finish(const FinishedTile& tile) const {
         if (result_.output.dtype == DType::fp32) {
@@ -41,7 +65,7 @@ public:
         }
     }
 
-    [[nodiscard]] static GrainRecord record() { return {}; }
+    static void finish_cells(GrainRecord* /*records*/) {}
 
 private:
     template <class T>
@@ -77,12 +101,24 @@ private:
     const StoredResult& result_;
 };
 
-// Adds the tiles of one item to a sum, or writes them to the rows held back.
+// Adds the tiles of one item to a sum, or writes them to the rows held back; each cell has its own record.
 class AddingItem {
 public:
-    explicit AddingItem(const AddedResult& result) : result_(result), adder_(result.sum) {}
+    AddingItem(const AddedResult& result, int64_t first_column, int64_t end_column)
+        : result_(result), first_column_(first_column), cells_(pieces_of(end_column - first_column, kCellColumns)) {
+        std::fill_n(adders_, cells_, ValueAdder(result.sum));
+    }
+
+    void expect(const Extent& tile) const {
+        const int64_t size = bytes_of(result_.sum.kind);
+        for (int64_t row = tile.row; row < tile.row + tile.rows && result_.sum.data != nullptr; ++row) {
+            ask_for(static_cast<const std::byte*>(result_.sum.data) + (row * result_.sum.columns + tile.column) * size,
+                    tile.columns * size);
+        }
+    }
 
     void finish(const FinishedTile& tile) {
+        ValueAdder& adder = adders_[(tile.column - first_column_) / kCellColumns];
         for (int64_t r = 0; r < tile.rows; ++r) {
             const int64_t row = tile.row + r;
             const float* values = tile.values + r * kTileColumns;
@@ -91,179 +127,225 @@ public:
             if (slot >= 0) {
                 std::copy_n(values, tile.columns, result_.held.values.row(slot) + tile.column);
             } else {
-                adder_.add(values, tile.columns, row * result_.sum.columns + tile.column);
+                adder.add(values, tile.columns, row * result_.sum.columns + tile.column);
             }
         }
     }
 
-    [[nodiscard]] GrainRecord record() const { return adder_.record(); }
+    // Hands out the records of a finished row of cells; `records` is that row's first.
+    void finish_cells(GrainRecord* records) {
+        for (int64_t cell = 0; cell < cells_; ++cell) {
+            records[first_column_ / kCellColumns + cell] = adders_[cell].record();
+            adders_[cell] = ValueAdder(result_.sum);
+        }
+    }
 
 private:
     const AddedResult& result_;
-    ValueAdder adder_;
+    int64_t first_column_;
+    int64_t cells_;
+    ValueAdder adders_[kStripCells];
 };
 
-// One block of the output and one slice of the depth: what is packed and multiplied in one round of the pool.
-struct Round {
-    int64_t row = 0;
-    int64_t rows = 0;
-    int64_t column = 0;
-    int64_t columns = 0;
-    int64_t depth = 0;   // where the slice begins
-    int64_t values = 0;  // how many it has
-    bool packs_left = true;
-    bool packs_right = true;
-    bool last_slice = true;
+// Some rows of the output whose left side is packed, or lies ready, as `left`.
+struct RowBlock {
+    int64_t first;
+    int64_t rows;
+    LeftRows left;
 };
 
-// Carries out a product round by round. `Item` says what becomes of the finished tiles of one item.
+// Carries out a product. `Item` says what becomes of the finished tiles of one item.
 template <class Item, class Result>
 class Multiplication {
 public:
-    Multiplication(const Product& product, Packing packing, const Result& result, std::byte* memory)
-        : product_(product), packing_(packing), result_(result), plan_(plan_product(product.shape)) {
-        const ProductWorkspace space = lay_out(product.shape);
-        left_ = reinterpret_cast<uint32_t*>(memory);
-        right_ = reinterpret_cast<uint32_t*>(memory + space.right);
-        sums_ = reinterpret_cast<float*>(memory + space.sums);
-        next_record_ = records_ = reinterpret_cast<GrainRecord*>(memory + space.records);
-    }
+    Multiplication(const Product& product, Packing packing, const Result& result, int threads, std::byte* memory)
+        : product_(product),
+          packing_(packing),
+          result_(result),
+          words_(words_of(product.shape.depth, packing)),
+          space_(lay_out(product.shape, threads)),
+          memory_(memory) {}
 
-    void run(Pool& pool) {
-        const ProductShape& shape = product_.shape;
-        const int64_t slice = kSliceWords * (packing_ == Packing::pairs ? 2 : 1);
-        Round round;
-        Round previous{.row = -1, .column = -1};
-        for (round.column = 0; round.column < shape.columns; round.column += plan_.block_columns) {
-            round.columns = std::min(plan_.block_columns, shape.columns - round.column);
-            for (round.row = 0; round.row < shape.rows; round.row += plan_.block_rows) {
-                round.rows = std::min(plan_.block_rows, shape.rows - round.row);
-                round.depth = 0;
-                do {
-                    round.values = std::min(slice, shape.depth - round.depth);
-                    round.last_slice = round.depth + round.values == shape.depth;
-                    round.packs_left = round.row != previous.row || round.depth != previous.depth;
-                    round.packs_right = round.column != previous.column || round.depth != previous.depth;
-                    run_round(pool, round);
-                    previous = round;
-                    round.depth += round.values;
-                } while (round.depth < shape.depth);
+    void run(Pool& pool) const {
+        const auto& [rows, columns, depth] = product_.shape;
+        const bool ready = lies_in_rows(product_.left, depth, packing_);
+        const int64_t block_rows = ready ? rows : left_block_rows(rows, words_);
+        for (int64_t first = 0; first < rows; first += block_rows) {
+            const OperandBlock block{
+                .first_lane = first, .lanes = std::min(block_rows, rows - first), .first_depth = 0, .depth = depth};
+            if (!ready) {
+                pack_left(pool, block);
             }
+            const LeftRows left = ready ? rows_where_they_lie(product_.left, block, packing_)
+                                        : LeftRows{left_memory(), words_ + kLeftPadding, block.lanes};
+            run_block(pool, {first, block.lanes, left});
         }
     }
 
-    // Of all items, in their order.
+    // Of all cells, in their order.
     [[nodiscard]] GrainRecord record() const {
+        const int64_t cells =
+            pieces_of(product_.shape.rows, kCellRows) * pieces_of(product_.shape.columns, kCellColumns);
         GrainRecord all;
-        for (const GrainRecord* record = records_; record != next_record_; ++record) {
-            add_record(all, *record);
+        for (int64_t cell = 0; cell < cells; ++cell) {
+            add_record(all, records()[cell]);
         }
         return all;
     }
 
 private:
-    // Lanes that are packed at a time: whole tiles of every instruction set.
-    static constexpr int64_t kPackedRows = 64;
-    static constexpr int64_t kPackedColumns = 96;
+    [[nodiscard]] uint32_t* left_memory() const { return reinterpret_cast<uint32_t*>(memory_); }
+    [[nodiscard]] GrainRecord* records() const { return reinterpret_cast<GrainRecord*>(memory_ + space_.records); }
 
-    // Items are handed out in order, so whoever waits for packed panels knows that others are at work on them.
-    void run_round(Pool& pool, const Round& round) {
-        const int64_t left_packs = round.packs_left ? pieces_of(round.rows, kPackedRows) : 0;
-        const int64_t right_packs = round.packs_right ? pieces_of(round.columns, kPackedColumns) : 0;
-        const int64_t packs = left_packs + right_packs;
-        std::atomic<int64_t> packed{0};
-        pool.run(packs + items_of(plan_, round.rows, round.columns), [&](int64_t number, int) {
-            if (number < packs) {
-                if (number < left_packs) {
-                    pack_left(round, number * kPackedRows);
-                } else {
-                    pack_right(round, (number - left_packs) * kPackedColumns);
-                }
-                packed.fetch_add(1, std::memory_order_release);
-                return;
-            }
-            while (packed.load(std::memory_order_acquire) < packs) {
-                std::this_thread::yield();
-            }
-            multiply_item(round, number - packs);
+    // Some lanes at a time, or where these are contiguous some words of all: memory is read in long runs.
+    void pack_left(Pool& pool, const OperandBlock& block) const {
+        constexpr int64_t kLanesAtATime = 64;
+        constexpr int64_t kWordsAtATime = 16;
+        const int64_t stride = words_ + kLeftPadding;
+        if (product_.left.contiguous == Contiguous::lanes) {
+            pool.run(pieces_of(words_, kWordsAtATime), [&](int64_t number, int) {
+                const int64_t first = number * kWordsAtATime;
+                pack_rows(product_.left, block, {first, std::min(words_, first + kWordsAtATime)}, packing_, stride,
+                          left_memory());
+            });
+            return;
+        }
+        pool.run(pieces_of(block.lanes, kLanesAtATime), [&](int64_t number, int) {
+            const int64_t first = number * kLanesAtATime;
+            OperandBlock some = block;
+            some.first_lane += first;
+            some.lanes = std::min(kLanesAtATime, block.lanes - first);
+            pack_rows(product_.left, some, {0, words_}, packing_, stride, left_memory() + first * stride);
         });
-        if (round.last_slice) {
-            next_record_ += items_of(plan_, round.rows, round.columns);
-        }
     }
 
-    void pack_left(const Round& round, int64_t first) const {
-        pack_rows(product_.left,
-                  {.first_lane = round.row + first,
-                   .lanes = std::min(kPackedRows, round.rows - first),
-                   .first_depth = round.depth,
-                   .depth = round.values},
-                  packing_, left_ + first * words_of(round.values, packing_));
+    void run_block(Pool& pool, const RowBlock& block) const {
+        const ProductPlan plan =
+            plan_product({block.rows, product_.shape.columns, product_.shape.depth}, words_, pool.threads());
+        pool.run(plan.items(), [&](int64_t number, int thread) { multiply_item(plan, block, number, thread); });
     }
 
-    void pack_right(const Round& round, int64_t first) const {
+    // One strip of columns and one part of a block's rows, with a thread's own memory.
+    struct Strip {
+        const RowBlock& block;
+        int64_t first_row;  // in the block
+        int64_t end_row;
+        int64_t first_column;
+        int64_t end_column;
+        uint32_t* packed;
+        float* sums;
+    };
+
+    // A slice of the depth, in words.
+    struct Slice {
+        int64_t first;
+        int64_t words;
+        bool last;
+        [[nodiscard]] bool whole() const { return first == 0 && last; }
+    };
+
+    void multiply_item(const ProductPlan& plan, const RowBlock& block, int64_t number, int thread) const {
+        std::byte* own = memory_ + space_.strips + thread * space_.strip_bytes;
+        const int64_t first_row = number / plan.strips * plan.part_rows;
+        const Strip strip{.block = block,
+                          .first_row = first_row,
+                          .end_row = std::min(block.rows, first_row + plan.part_rows),
+                          .first_column = strip_start(plan, product_.shape.columns, number % plan.strips),
+                          .end_column = strip_start(plan, product_.shape.columns, number % plan.strips + 1),
+                          .packed = reinterpret_cast<uint32_t*>(own),
+                          .sums = reinterpret_cast<float*>(own + space_.sums)};
+        Item item(result_, strip.first_column, strip.end_column);
+        int64_t word = 0;
+        do {
+            const int64_t words = std::min(plan.slice_words, words_ - word);
+            const Slice slice{.first = word, .words = words, .last = word + words == words_};
+            pack_strip(strip, slice);
+            multiply_slice(strip, slice, item);
+            word += words;
+        } while (word < words_);
+    }
+
+    void pack_strip(const Strip& strip, const Slice& slice) const {
+        const int64_t per_word = packing_ == Packing::pairs ? 2 : 1;
+        const int64_t first_depth = slice.first * per_word;
         pack_columns(product_.right,
-                     {.first_lane = round.column + first,
-                      .lanes = std::min(kPackedColumns, round.columns - first),
-                      .first_depth = round.depth,
-                      .depth = round.values},
-                     packing_, right_ + first * words_of(round.values, packing_));
+                     {.first_lane = strip.first_column,
+                      .lanes = strip.end_column - strip.first_column,
+                      .first_depth = first_depth,
+                      .depth = std::min(slice.words * per_word, product_.shape.depth - first_depth)},
+                     {0, slice.words}, packing_, strip.packed);
     }
 
-    void multiply_item(const Round& round, int64_t number) const {
-        const int64_t across = pieces_of(round.columns, plan_.item_columns);
-        const int64_t first_row = number / across * plan_.item_rows;
-        const int64_t first_column = number % across * plan_.item_columns;
-        const int64_t end_row = std::min(round.rows, first_row + plan_.item_rows);
-        const int64_t end_column = std::min(round.columns, first_column + plan_.item_columns);
-        Item item(result_);
-        for (int64_t row = first_row; row < end_row; row += kTileRows) {
-            for (int64_t column = first_column; column < end_column; column += kTileColumns) {
-                multiply_one(round, row, column, item);
+    void multiply_slice(const Strip& strip, const Slice& slice, Item& item) const {
+        for (int64_t row = strip.first_row; row < strip.end_row; row += kTileRows) {
+            const int64_t next = row + kTileRows;
+            for (int64_t column = strip.first_column; column < strip.end_column; column += kTileColumns) {
+                if (next < strip.end_row) {
+                    ask_for_rows(strip, slice, next, column);
+                }
+                multiply_one(strip, slice, row, column, item);
+            }
+            if (slice.last && (next % kCellRows == 0 || next >= strip.end_row)) {
+                item.finish_cells(records() + (strip.block.first + row) / kCellRows *
+                                                  pieces_of(product_.shape.columns, kCellColumns));
             }
         }
-        if (round.last_slice) {
-            next_record_[number] = item.record();
+    }
+
+    // Asks for the left side of the next tiles while this row's are multiplied: a part of it for each column.
+    HWY_INLINE void ask_for_rows(const Strip& strip, const Slice& slice, int64_t row, int64_t column) const {
+        constexpr int64_t kLineWords = 16;
+        const int64_t lines = pieces_of(slice.words, kLineWords);
+        const int64_t columns = strip.end_column - strip.first_column;
+        const int64_t first = lines * (column - strip.first_column) / columns;
+        const int64_t end = lines * std::min(columns, column + kTileColumns - strip.first_column) / columns;
+        const LeftRows left = strip.block.left.from(row, slice.first);
+        for (int64_t r = 0; r < kTileRows; ++r) {
+            const uint32_t* words = left.row(r);
+            for (int64_t line = first; line < end; ++line) {
+                __builtin_prefetch(words + line * kLineWords, 0, 2);
+            }
         }
     }
 
-    // A block whose depth is sliced keeps its tiles between rounds; otherwise one tile in the cache is enough.
-    HWY_INLINE void multiply_one(const Round& round, int64_t row, int64_t column, Item& item) const {
+    // One tile. Where the depth is sliced, its sums wait in the strip's memory.
+    HWY_INLINE void multiply_one(const Strip& strip, const Slice& slice, int64_t row, int64_t column,
+                                 Item& item) const {
         HWY_ALIGN float local[kTileElements];
-        const int64_t words = words_of(round.values, packing_);
-        const bool whole = round.depth == 0 && round.last_slice;
-        const int64_t across = pieces_of(round.columns, kTileColumns);
-        float* tile = whole ? local : sums_ + (row / kTileRows * across + column / kTileColumns) * kTileElements;
-        multiply_tile(left_ + row * words, right_ + column * words, panel_width(column, round.columns), words, packing_,
-                      round.depth == 0 ? Chain::start : Chain::go_on, tile);
-        if (round.last_slice) {
-            item.finish({.values = tile,
-                         .row = round.row + row,
-                         .column = round.column + column,
-                         .rows = std::min(kTileRows, round.rows - row),
-                         .columns = std::min(kTileColumns, round.columns - column)});
+        const int64_t from_first = column - strip.first_column;
+        const int64_t across = round_up(strip.end_column - strip.first_column, kTileColumns);
+        float* tile = slice.whole() ? local : strip.sums + (row - strip.first_row) * across + from_first * kTileRows;
+        const Extent extent{.row = strip.block.first + row,
+                            .column = column,
+                            .rows = std::min(kTileRows, strip.end_row - row),
+                            .columns = std::min(kTileColumns, strip.end_column - column)};
+        if (slice.last) {
+            item.expect(extent);
+        }
+        multiply_tile(strip.block.left.from(row, slice.first), strip.packed + from_first * slice.words,
+                      panel_width(column, strip.end_column), slice.words, packing_,
+                      slice.first == 0 ? Chain::start : Chain::go_on, tile);
+        if (slice.last) {
+            item.finish({extent, tile});
         }
     }
 
     const Product& product_;
     Packing packing_;
     const Result& result_;
-    ProductPlan plan_;
-    uint32_t* left_;
-    uint32_t* right_;
-    float* sums_;
-    GrainRecord* records_;
-    GrainRecord* next_record_;
+    int64_t words_;
+    ProductWorkspace space_;
+    std::byte* memory_;
 };
 
 void multiply_and_store(Pool& pool, std::byte* memory, const Product& product, Packing packing,
                         const StoredResult& result) {
-    Multiplication<StoringItem, StoredResult>(product, packing, result, memory).run(pool);
+    Multiplication<StoringItem, StoredResult>(product, packing, result, pool.threads(), memory).run(pool);
 }
 
 void multiply_and_add(Pool& pool, std::byte* memory, const Product& product, Packing packing,
                       const AddedResult& result) {
-    Multiplication<AddingItem, AddedResult> multiplication(product, packing, result, memory);
+    Multiplication<AddingItem, AddedResult> multiplication(product, packing, result, pool.threads(), memory);
     multiplication.run(pool);
     add_record(*result.sum.record, multiplication.record());
 }
@@ -277,7 +359,7 @@ namespace {
 
 template <class Function, class Result>
 void run(Function* function, const Context& context, const Product& product, const Result& result) {
-    const Arena::Block memory = context.arena.take(lay_out(product.shape).bytes);
+    const Arena::Block memory = context.arena.take(lay_out(product.shape, context.pool.threads()).bytes);
     function(context.pool, memory.data(), product, packing_of(product.left.dtype, context.set), result);
 }
 

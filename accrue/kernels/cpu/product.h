@@ -29,7 +29,7 @@ struct AddedResult {
 };
 
 // Computes a product with all threads. Each element's bits depend only on its own lanes (product-inl.h); the record of
-// an added result is summed per item of plan_product, in order. Takes product_workspace_bytes from the arena.
+// an added result is summed per cell of the output, in order. Takes product_workspace_bytes from the arena.
 void multiply(const Context& context, const Product& product, const StoredResult& result);
 void multiply(const Context& context, const Product& product, const AddedResult& result);
 

@@ -206,14 +206,15 @@ TEST_P(ProductTest, ZeroRowsGiveNoOutput) {
     EXPECT_EQ(arena_.bytes_in_use(), 0);
 }
 
-// More than one block of the output, on either side, with and without slices of the depth.
-TEST_P(ProductTest, LargeProductsAreCutIntoBlocksWithTheSameBits) {
+// Several parts of the rows or strips of the columns, with and without slices of the depth.
+TEST_P(ProductTest, LargeProductsAreCutWithTheSameBits) {
     for (const auto& [rows, in, out] :
-         {Extents{1700, kSliceWords + 8, 3}, {3, kSliceWords + 8, 1700}, {4, 1000, 4500}}) {
+         {Extents{1700, kSliceWords + 8, 3}, {3, kSliceWords + 8, 1700}, {4, 1000, 4500}, {1030, 1152, 768}}) {
         Matrix input = random_matrix(DType::fp32, rows, in, 1);
         Matrix weight = random_matrix(DType::fp32, out, in, 2);
-        ASSERT_TRUE(plan_product({rows, out, in}).block_rows < rows ||
-                    plan_product({rows, out, in}).block_columns < out);
+        const ProductPlan plan = plan_product({rows, out, in}, in, 2);
+        ASSERT_GT(plan.items(), 1);
+        ASSERT_EQ(plan.slice_words<in, in> kSliceWords);
         const Matrix whole = linear_of(input, weight, WeightLayout::out_in, DType::fp32);
         for (const int64_t row : {int64_t{0}, rows - 1}) {
             for (int64_t column = 0; column < out; column += 97) {
@@ -229,23 +230,50 @@ TEST_P(ProductTest, LargeProductsAreCutIntoBlocksWithTheSameBits) {
 
 TEST_P(ProductTest, TheArenaNeedsExactlyTheWorkspace) {
     for (const auto& [rows, in, out] : kExtents) {
-        Arena counted(product_workspace_bytes(rows, out, in));
         Pool pool(2);
+        Arena counted(product_workspace_bytes(rows, out, in, 2));
         Matrix input = random_matrix(DType::bf16, rows, in, 1);
         Matrix weight = random_matrix(DType::bf16, out, in, 2);
         Matrix output(DType::fp32, rows, out);
         linear({pool, counted, GetParam()}, input.view(), {weight.view(), WeightLayout::out_in}, {}, output.view());
-        EXPECT_EQ(counted.high_water_bytes(), (product_workspace_bytes(rows, out, in) + 63) / 64 * 64);
+        EXPECT_EQ(counted.high_water_bytes(), (product_workspace_bytes(rows, out, in, 2) + 63) / 64 * 64);
         EXPECT_EQ(counted.bytes_in_use(), 0);
+    }
+}
+
+// Where a strip's words and sums lie in a thread's memory, nothing checks at run time.
+TEST(ProductPlanTest, EveryStripFitsIntoItsMemory) {
+    for (const int64_t rows : {1, 127, 1000, 5000}) {
+        for (const int64_t columns : {1, 49, 500, 768, 2304, 50304}) {
+            for (const int64_t words : {1, 384, 1024, 1025, 1152, 1536, 2049, 25152}) {
+                for (const int threads : {1, 2, 3, 16, 64}) {
+                    const ProductPlan plan = plan_product({rows, columns, words}, words, threads);
+                    const ProductWorkspace space = lay_out({rows, columns, words}, threads);
+                    int64_t widest = 0;
+                    for (int64_t strip = 0; strip < plan.strips; ++strip) {
+                        const int64_t start = strip_start(plan, columns, strip);
+                        EXPECT_EQ(start % kCellColumns, 0);
+                        widest = std::max(widest, strip_start(plan, columns, strip + 1) - start);
+                    }
+                    widest = round_up(widest, kCellColumns);
+                    EXPECT_LE(widest * plan.slice_words * 4, space.sums);
+                    EXPECT_LE(widest, kStripCells * kCellColumns);
+                    EXPECT_EQ(plan.part_rows % kCellRows, 0);
+                    if (plan.slice_words < words) {
+                        EXPECT_LE(plan.part_rows * widest * 4, space.strip_bytes - space.sums);
+                    }
+                }
+            }
+        }
     }
 }
 
 TEST(ProductPlanTest, TheHeadOfALargeVocabularyNeedsLittleScratch) {
     constexpr int64_t kMost = int64_t{48} << 20;
-    EXPECT_LT(product_workspace_bytes(1024, 50304, 768), kMost);
-    EXPECT_LT(product_workspace_bytes(1024, 768, 50304), kMost);
-    EXPECT_LT(product_workspace_bytes(50304, 768, 1024), kMost);
-    EXPECT_LT(product_workspace_bytes(50304, 50304, 50304), kMost);
+    EXPECT_LT(product_workspace_bytes(1024, 50304, 768, 16), kMost);
+    EXPECT_LT(product_workspace_bytes(1024, 768, 50304, 16), kMost);
+    EXPECT_LT(product_workspace_bytes(50304, 768, 1024, 16), kMost);
+    EXPECT_LT(product_workspace_bytes(50304, 50304, 50304, 16), kMost);
 }
 
 TEST_P(ProductTest, WrongShapesAreNamed) {

@@ -23,7 +23,7 @@ int64_t attention_product_operations(const AttentionShape& shape, std::span<cons
 
 // 2 * rows * columns * depth operations.
 void DryKernels::count_product(int64_t rows, int64_t columns, int64_t depth) {
-    use(cpu::product_workspace_bytes(rows, columns, depth));
+    use(cpu::product_workspace_bytes(rows, columns, depth, threads_));
     floating_point_operations_ += 2 * rows * columns * depth;
 }
 
