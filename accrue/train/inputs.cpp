@@ -92,8 +92,7 @@ Corpus open_run_files(const Settings& settings, const std::vector<std::string>& 
         return file.extension() == ".safetensors";
     });
     if (only_rows && settings.data.layout == "packed" && settings.data.validation_fraction == 0) {
-        return {
-            .train = open_dataset(files, settings.data.sequence_length), .validation = nullptr, .rebuilt_because = {}};
+        return {.train = open_token_rows(files), .validation = nullptr, .rebuilt_because = {}};
     }
     const ByteTokenizer bytes;  // not asked when all files hold ids
     constexpr int64_t kMostIds = int64_t{1} << 31;
