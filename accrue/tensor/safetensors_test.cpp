@@ -177,7 +177,13 @@ TEST_F(SafetensorsTest, AWrongHeaderIsAnErrorThatNamesTheFile) {
     EXPECT_THAT(error_of("[]", 0), HasSubstr("not a JSON object"));
     EXPECT_THAT(error_of("{}", 3), HasSubstr("last 3 bytes belong to no tensor"));
     EXPECT_EQ(error_of(R"({"__metadata__":{"any":"thing"}}   )", 0), "no error");
-    EXPECT_THAT(error_of(std::string(100'000, '['), 0), HasSubstr("not JSON"));
+}
+
+// An error that quotes such a value would write it level by level, and the stack would end first.
+TEST_F(SafetensorsTest, AHeaderWithTooManyLevelsIsAnError) {
+    const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+    EXPECT_THAT(error_of(R"({"a": {"dtype": "F32", "shape": [)" + deep + R"(], "data_offsets": [0, 4]}})", 4),
+                AllOf(HasSubstr("x.safetensors"), HasSubstr("more than 100 levels")));
 }
 
 TEST_F(SafetensorsTest, AHeaderLongerThanTheFileOrTheLimitIsAnError) {
