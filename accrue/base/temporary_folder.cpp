@@ -1,7 +1,7 @@
 #include "accrue/base/temporary_folder.h"
 
+#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <system_error>
 
@@ -16,9 +16,10 @@ TemporaryFolder::TemporaryFolder() {
     const fs::path place = fs::temp_directory_path(missing);
     std::string pattern = (place / "accrue-XXXXXX").string();
     if (missing || mkdtemp(pattern.data()) == nullptr) {
-        throw Error(cat("cannot make a temporary folder",
-                        missing ? std::string() : cat(" in ", place.string(), ": ", std::strerror(errno)),
-                        ". Set TMPDIR to a folder that can be written and has room."));
+        throw Error(
+            cat("cannot make a temporary folder",
+                missing ? std::string() : cat(" in ", place.string(), ": ", std::generic_category().message(errno)),
+                ". Set TMPDIR to a folder that can be written and has room."));
     }
     path_ = fs::canonical(pattern);
 }
