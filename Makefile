@@ -5,12 +5,14 @@ CTEST := ctest --output-on-failure --no-tests=error --parallel $(JOBS)
 # gcc's thread sanitizer needs the usual places in memory, which newer kernels randomise further than it can follow.
 PLAIN_MEMORY := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
+SECONDS_EACH ?= 60
+
 # Tests of labelled programs that compare values, not threads, and fp32 where bf16 shares the same way: slow under the
 # thread sanitizer, and run elsewhere.
 ONE_THREAD_IS_ENOUGH := EqualsTheReference|OtherRows|DryKernels|PlainLoop|AnotherGrain|portable|_fp32
 
 .DEFAULT_GOAL := help
-.PHONY: help train build test check sanitize threads lint format setup setup-check clean
+.PHONY: help train build test check sanitize threads lint fuzz format setup setup-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,9 +27,9 @@ test: build ## all tests, as users run the program
 	@cmake --build build/release
 	$(CTEST) --test-dir build/release
 
-check: setup-check ## what a change must pass: sanitizers, thread sanitizer, layout, lint
+check: setup-check ## what a change must pass: sanitizers, thread sanitizer, layout, lint, fuzzing
 	scripts/format check
-	@$(MAKE) --no-print-directory sanitize threads lint
+	@$(MAKE) --no-print-directory sanitize threads lint fuzz
 
 sanitize: setup build/dev/build.ninja ## the quick tests under address and undefined-behaviour sanitizers
 	@cmake --build build/dev
@@ -39,6 +41,10 @@ threads: setup build/threads/build.ninja ## the tests labelled threads under the
 
 lint: setup-check build/release/build.ninja ## clang-tidy over the sources
 	scripts/lint
+
+fuzz: setup-check build/fuzz/build.ninja ## every parser on damaged files, for SECONDS_EACH=60
+	@cmake --build --preset fuzz
+	scripts/fuzz build/fuzz/tests/fuzz/fuzz $(SECONDS_EACH)
 
 format: setup-check ## lays out all C++ files
 	scripts/format

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 
 #include "tests/support.h"
@@ -10,6 +11,7 @@
 
 #include "accrue/base/file.h"
 #include "accrue/checkpoint/checkpoint.h"
+#include "accrue/data/token_format.h"
 #include "accrue/tensor/safetensors.h"
 
 namespace accrue::testing {
@@ -44,6 +46,18 @@ protected:
         for (const std::string& word : words) {
             EXPECT_NE(result.output.find(word), std::string::npos) << "no \"" << word << "\" in: " << result.output;
         }
+    }
+
+    // The header of a token cache as a program of another version would have written it.
+    static void make_older(const fs::path& path) {
+        std::string bytes = read_text(path);
+        TokenHeader header;
+        ASSERT_EQ(bytes.size(), sizeof header);
+        std::memcpy(&header, bytes.data(), sizeof header);
+        header.version = 0;
+        header.checksum = checksum_of(header);
+        std::memcpy(bytes.data(), &header, sizeof header);
+        write_text(path, bytes);
     }
 
     TemporaryFolder folder_;
@@ -121,6 +135,76 @@ TEST_F(ErrorsTest, EmptyAndMissingData) {
                                                        {"labels", "I64", {2, 4}, std::as_bytes(std::span(masked))}});
     expect_error(train_arguments({"data.train=" + (folder_ / "masked.safetensors").string()}),
                  {"masked.safetensors", "no counted target"});
+}
+
+TEST_F(ErrorsTest, TextThatIsNotUtf8) {
+    write_text(folder_ / "latin.txt", "caf\xE9 au lait");
+    expect_error({"train", "--set", "data.train=latin.txt"}, {"latin.txt", "not UTF-8 at byte 3", "iconv"});
+    write_text(folder_ / "latin.jsonl", "{\"text\": \"good\"}\n{\"text\": \"caf\xE9\"}\n");
+    expect_error({"train", "--set", "data.train=latin.jsonl"}, {"latin.jsonl, line 2", "not UTF-8", "iconv"});
+}
+
+TEST_F(ErrorsTest, AFolderWithoutData) {
+    fs::create_directory(folder_ / "nothing");
+    expect_error({"train", "--set", "data.train=nothing"}, {"nothing", "no file with a known ending", ".jsonl"});
+    write_text(folder_ / "nothing" / "notes.pdf", "text");
+    expect_error({"train", "--set", "data.train=nothing"}, {"nothing", "no file with a known ending", ".jsonl"});
+}
+
+TEST_F(ErrorsTest, LinesThatAreNoDocuments) {
+    const auto expect_second_line = [&](const std::string& line, const std::vector<std::string>& words) {
+        write_text(folder_ / "a.jsonl", "{\"text\": \"good\"}\n" + line + "\n");
+        std::vector<std::string> all = {"a.jsonl, line 2:", "data.skip_bad"};
+        all.insert(all.end(), words.begin(), words.end());
+        expect_error({"train", "--set", "data.train=a.jsonl"}, all);
+    };
+    expect_second_line(R"({"title": "x"})", {"none of the known fields", "\"text\"", "\"prompt\"", "\"messages\""});
+    expect_second_line(R"({"prompt": "x"})", {"no \"completion\""});
+    expect_second_line(R"({"messages": [{"role": "user"}]})", {"message 1", "no \"content\""});
+    expect_second_line(R"({"text": "cut)", {"not JSON"});
+}
+
+TEST_F(ErrorsTest, AVocabularyLargerThanTheEmbedding) {
+    const fs::path larger = golden("tokenizer-gpt2") / "tokenizer.json";
+    write_text(folder_ / "a.txt", "Hello there.");
+    expect_error(train_arguments({"data.train=" + (folder_ / "a.txt").string(), "data.tokenizer=" + larger.string()}),
+                 {"a.txt", "vocabulary has only 101", "data.tokenizer"});
+    fs::copy_file(larger, folder_ / "model" / "tokenizer.json");
+    expect_error({"sample", (folder_ / "model").string(), "Hello there."}, {"prompt", "vocabulary has only 101"});
+}
+
+TEST_F(ErrorsTest, IdsBeyondTheVocabulary) {
+    const std::string ids("\1\0\2\0\xF4\1", 6);
+    write_text(folder_ / "ids.bin", ids);
+    expect_error(train_arguments({"data.train=" + (folder_ / "ids.bin").string()}),
+                 {"ids.bin", "token 500", "vocabulary has only 101", "0 to 100"});
+}
+
+// What is wrong with the data but stops nothing is said.
+TEST_F(ErrorsTest, SkippedLinesAndAnOldCacheAreTold) {
+    write_text(folder_ / "ab.model", "YQ== 0\nYg== 1\n");
+    write_text(folder_ / "ab.jsonl", "{\"text\": \"abba\"}\nnot json\n{\"text\": \"baab\"}\n{\"text\": 1}\n");
+    const auto arguments = [&](const std::string& run) {
+        return train_arguments({"data.train=" + (folder_ / "ab.jsonl").string(), "data.skip_bad=true",
+                                "data.tokenizer=" + (folder_ / "ab.model").string(), "data.sequence_length=4",
+                                "run.folder=" + (folder_ / run).string()});
+    };
+    const ProgramResult first = run_program(arguments("run1"));
+    EXPECT_EQ(first.exit_code, 0) << first.output;
+    EXPECT_NE(first.output.find("data.train: 2 damaged or empty documents were left out"), std::string::npos)
+        << first.output;
+    EXPECT_EQ(first.output.find("made anew"), std::string::npos) << first.output;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / "token-cache")) {
+        if (entry.path().filename() == "header") {
+            make_older(entry.path());
+        }
+    }
+    const ProgramResult second = run_program(arguments("run2"));
+    EXPECT_EQ(second.exit_code, 0) << second.output;
+    EXPECT_NE(second.output.find("the token cache was made anew: it is of version 0"), std::string::npos)
+        << second.output;
+    EXPECT_EQ(sha256_of(folder_ / "run1" / "model" / "model.safetensors").substr(0, 64),
+              sha256_of(folder_ / "run2" / "model" / "model.safetensors").substr(0, 64));
 }
 
 TEST_F(ErrorsTest, UnsupportedModels) {

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "accrue/base/temporary_folder.h"
+
 namespace accrue {
 namespace {
 
@@ -43,10 +45,10 @@ TEST(SizeTest, TheReadmeIsReadInMinutes) {
 }
 
 TEST(SizeTest, CountsLines) {
-    const auto path = fs::path(testing::TempDir()) / "accrue_size_test.txt";
+    const accrue::TemporaryFolder folder;
+    const auto path = folder / "lines.txt";
     std::ofstream(path) << "one\ntwo\nthree\n";
     EXPECT_EQ(lines_of(path), 3);
-    fs::remove(path);
 }
 
 }  // namespace

@@ -18,16 +18,6 @@ namespace accrue::testing {
 
 namespace fs = std::filesystem;
 
-TemporaryFolder::TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "accrue-test-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-}
-
-TemporaryFolder::~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-}
-
 fs::path golden(const std::string& name) {
     return fs::path(ACCRUE_SOURCE_DIR) / "tests" / "golden" / name;
 }

@@ -8,23 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "accrue/base/temporary_folder.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/inputs.h"
 #include "accrue/train/step.h"
 
 namespace accrue::testing {
-
-// A folder that is removed with the object.
-class TemporaryFolder {
-public:
-    TemporaryFolder();
-    ~TemporaryFolder();
-    [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-    [[nodiscard]] std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
-private:
-    std::filesystem::path path_;
-};
 
 [[nodiscard]] std::filesystem::path golden(const std::string& name);
 

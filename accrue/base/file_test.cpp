@@ -7,9 +7,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "accrue/base/error.h"
+#include "accrue/base/temporary_folder.h"
 
 namespace accrue {
 namespace {
@@ -20,12 +20,9 @@ using testing::HasSubstr;
 
 class FileTest : public testing::Test {
 protected:
-    FileTest() { fs::create_directories(folder_); }
-    ~FileTest() override { fs::remove_all(folder_); }
-
     [[nodiscard]] std::vector<std::string> names() const {
         std::vector<std::string> result;
-        for (const auto& entry : fs::directory_iterator(folder_)) {
+        for (const auto& entry : fs::directory_iterator(folder_.path())) {
             result.push_back(entry.path().filename().string());
         }
         std::sort(result.begin(), result.end());
@@ -42,9 +39,7 @@ protected:
         return "no error";
     }
 
-    fs::path folder_ = fs::path(testing::TempDir()) /
-                       (std::string("accrue_file_test_") +
-                        testing::UnitTest::GetInstance()->current_test_info()->name() + "_" + std::to_string(getpid()));
+    TemporaryFolder folder_;
 };
 
 TEST_F(FileTest, TextComesBackAsItWasWritten) {
@@ -74,9 +69,9 @@ TEST_F(FileTest, AMissingFileIsNamed) {
 }
 
 TEST_F(FileTest, AFolderOrADeviceIsNoInput) {
-    EXPECT_THAT(error_of([&] { InputFile file(folder_); }), HasSubstr("it is a folder"));
+    EXPECT_THAT(error_of([&] { InputFile file(folder_.path()); }), HasSubstr("it is a folder"));
     EXPECT_THAT(error_of([&] { InputFile file("/dev/null"); }), HasSubstr("a regular file is needed"));
-    EXPECT_THAT(error_of([&] { (void)read_text(folder_); }), HasSubstr("Is a directory"));
+    EXPECT_THAT(error_of([&] { (void)read_text(folder_.path()); }), HasSubstr("Is a directory"));
 }
 
 TEST_F(FileTest, ReadsAtAnyPlace) {

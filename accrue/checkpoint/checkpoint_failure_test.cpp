@@ -11,6 +11,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/temporary_folder.h"
 #include "accrue/checkpoint/checkpoint.h"
 
 namespace accrue {
@@ -64,12 +65,6 @@ private:
 
 class CheckpointFailureTest : public testing::Test {
 protected:
-    CheckpointFailureTest() {
-        fs::remove_all(folder_);
-        fs::create_directories(folder_);
-    }
-    ~CheckpointFailureTest() override { fs::remove_all(folder_); }
-
     static void write(const fs::path& folder, int64_t step, size_t numbers, float value = 1) {
         const std::vector<float> weights(numbers, value);
         write_checkpoint(
@@ -93,7 +88,7 @@ protected:
     [[noreturn]] void write_for_ever(int notices) const {
         try {
             for (float version = 0;; ++version) {
-                write(folder_, 1, 5000, version);
+                write(folder_.path(), 1, 5000, version);
                 if (::write(notices, "x", 1) != 1) {
                     _exit(1);
                 }
@@ -113,20 +108,18 @@ protected:
         EXPECT_EQ(CheckpointReader(checkpoint_path(folder, 1)).state_json(), state);
     }
 
-    fs::path folder_ = fs::path(testing::TempDir()) /
-                       (std::string("accrue_checkpoint_failure_test_") +
-                        testing::UnitTest::GetInstance()->current_test_info()->name() + "_" + std::to_string(getpid()));
+    TemporaryFolder folder_;
 };
 
 TEST_F(CheckpointFailureTest, NoRoomKeepsTheOlderCheckpoints) {
-    write(folder_, 1, 10);
+    write(folder_.path(), 1, 10);
     const FileSizeLimit limit(4096);
     const auto expected =
         AllOf(HasSubstr("cannot write"), HasSubstr("weights.safetensors"), HasSubstr("File too large"));
-    EXPECT_THAT(error_of([&] { write(folder_, 2, 10'000); }), expected);
-    expect_only_step_1(folder_, "{\"value\":1}");
-    EXPECT_THAT(error_of([&] { write(folder_, 1, 10'000, 2); }), expected);
-    expect_only_step_1(folder_, "{\"value\":1}");
+    EXPECT_THAT(error_of([&] { write(folder_.path(), 2, 10'000); }), expected);
+    expect_only_step_1(folder_.path(), "{\"value\":1}");
+    EXPECT_THAT(error_of([&] { write(folder_.path(), 1, 10'000, 2); }), expected);
+    expect_only_step_1(folder_.path(), "{\"value\":1}");
 }
 
 TEST_F(CheckpointFailureTest, AFullDiskKeepsTheOlderCheckpointsAndGoesOnWhenThereIsRoom) {
@@ -183,15 +176,15 @@ TEST_F(CheckpointFailureTest, AKilledWriterLeavesAWholeCheckpoint) {
         kill(child, SIGKILL);
         ASSERT_EQ(waitpid(child, nullptr, 0), child);
         close(ends[0]);
-        ASSERT_THAT(list_checkpoints(folder_), ElementsAre(1));
-        const CheckpointReader reader(checkpoint_path(folder_, 1));
+        ASSERT_THAT(list_checkpoints(folder_.path()), ElementsAre(1));
+        const CheckpointReader reader(checkpoint_path(folder_.path(), 1));
         std::vector<float> weights(5000);
         reader.file("weights").read_floats("w", weights);
         EXPECT_EQ(reader.state_json(), cat("{\"value\":", weights.front(), "}"));
         EXPECT_EQ(weights, std::vector<float>(5000, weights.front()));
     }
-    write(folder_, 1, 10, 7);
-    expect_only_step_1(folder_, "{\"value\":7}");
+    write(folder_.path(), 1, 10, 7);
+    expect_only_step_1(folder_.path(), "{\"value\":7}");
 }
 
 }  // namespace

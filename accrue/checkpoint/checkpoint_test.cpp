@@ -4,10 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/temporary_folder.h"
 #include "accrue/checkpoint/manifest.h"
 
 namespace accrue {
@@ -21,9 +21,6 @@ using testing::IsEmpty;
 
 class CheckpointTest : public testing::Test {
 protected:
-    CheckpointTest() { fs::remove_all(root_); }
-    ~CheckpointTest() override { fs::remove_all(root_); }
-
     // A checkpoint whose numbers and state tell its step and version.
     void write(int64_t step, float version = 0) const {
         const std::vector<float> numbers = {static_cast<float>(step), version, 3};
@@ -70,9 +67,7 @@ protected:
         write_text(path, text);
     }
 
-    fs::path root_ = fs::path(testing::TempDir()) /
-                     (std::string("accrue_checkpoint_test_") +
-                      testing::UnitTest::GetInstance()->current_test_info()->name() + "_" + std::to_string(getpid()));
+    TemporaryFolder root_;
     fs::path folder_ = root_ / "run" / "checkpoints";
 };
 

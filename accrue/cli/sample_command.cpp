@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -63,6 +64,16 @@ ChatPrompt chat_prompt(const Tokenizer& tokenizer, ChatFormat format, const std:
     return prompt;
 }
 
+// The tokenizer beside a model may be another one's; an id without a row must not reach the embedding.
+void check_prompt(const std::vector<int32_t>& prompt, int64_t vocabulary) {
+    const auto found = std::find_if(prompt.begin(), prompt.end(), [&](int32_t id) { return id >= vocabulary; });
+    if (found != prompt.end()) {
+        throw Error(cat("the prompt has the token ", *found, ", but the model's vocabulary has only ", vocabulary,
+                        " words (0 to ", vocabulary - 1,
+                        "). The tokenizer is another model's: put the model's own beside it."));
+    }
+}
+
 }  // namespace
 
 ExitCode run_sample(const SampleCommand& command) {
@@ -86,6 +97,7 @@ ExitCode run_sample(const SampleCommand& command) {
     if (command.prompt.empty() || prompt.empty()) {
         throw Error("the prompt is empty: give at least one character to go on from.");
     }
+    check_prompt(prompt, model.config().vocabulary);
     if (tokenizer != nullptr && !command.chat) {
         fmt::print("{}", command.prompt);
     }

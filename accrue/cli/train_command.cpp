@@ -60,6 +60,9 @@ ExitCode run_train(const TrainCommand& command) {
         folder = create_run_folder(inputs.settings);
     }
     Progress progress(stdout, isatty(STDOUT_FILENO) != 0, inputs.settings.schedule.steps);
+    for (const std::string& note : inputs.notes) {
+        progress.note(note);
+    }
     const TrainSummary summary = train(inputs, folder, progress, stop);
     fmt::print("{}", end_text(summary, folder));
     return summary.end == TrainSummary::End::stopped ? ExitCode::stopped : ExitCode::done;

@@ -84,7 +84,9 @@ public:
     }
 
 private:
-    void read_up_to(size_t size) {
+    // Asks for no more memory than the file can fill.
+    void read_up_to(size_t most) {
+        const size_t size = std::min<size_t>(most, stream_->size().value_or(std::numeric_limits<int64_t>::max()));
         const size_t kept = buffer_.size();
         buffer_.resize(size);
         buffer_.resize(kept + stream_->read(std::span(buffer_).subspan(kept)));

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "accrue/base/error.h"
+#include "accrue/base/file.h"
 #include "accrue/data/token_cache_test_support.h"
 
 namespace accrue {
@@ -21,6 +22,17 @@ protected:
         return {.files = std::move(files), .cache_folder = folder_ / "cache", .sequence_length = sequence_length};
     }
 
+    // What packing must give: each text ended, joined, and cut into samples.
+    [[nodiscard]] static std::unique_ptr<Dataset> joined(const std::vector<fs::path>& files, int64_t sequence_length) {
+        std::vector<int32_t> tokens;
+        for (const fs::path& file : files) {
+            const std::vector<int32_t> ids = ByteTokenizer().encode(read_text(file));
+            tokens.insert(tokens.end(), ids.begin(), ids.end());
+            tokens.push_back(ByteTokenizer::kEnd);
+        }
+        return dataset_of_tokens(tokens, sequence_length, "joined");
+    }
+
     static std::string error_of(const CorpusOptions& options) {
         try {
             (void)open_corpus(options, ByteTokenizer());
@@ -31,20 +43,20 @@ protected:
     }
 };
 
-TEST_F(CorpusTest, TextGivesTheSamplesOfTheSimpleDataset) {
+TEST_F(CorpusTest, TextFilesAreEndedJoinedAndCut) {
     const std::vector<fs::path> files = {file("a.txt", "One text.\nTwo lines.\n"),
                                          file("b.txt", std::string(999, 'b'))};
     for (const int64_t length : {3, 32, 4096}) {
         const Corpus corpus = open_corpus(corpus_of(files, length), ByteTokenizer());
-        const auto simple = open_dataset(files, length);
+        const auto expected = joined(files, length);
         EXPECT_EQ(corpus.validation, nullptr);
         EXPECT_EQ(corpus.documents, 2);
         EXPECT_EQ(corpus.tokens, 21 + 999);
         EXPECT_EQ(corpus.skipped, 0);
-        ASSERT_EQ(corpus.train->size(), simple->size());
-        for (int64_t i = 0; i < simple->size(); ++i) {
-            EXPECT_EQ(corpus.train->sample(i).tokens, simple->sample(i).tokens);
-            EXPECT_EQ(corpus.train->sample(i).targets, simple->sample(i).targets);
+        ASSERT_EQ(corpus.train->size(), expected->size());
+        for (int64_t i = 0; i < expected->size(); ++i) {
+            EXPECT_EQ(corpus.train->sample(i).tokens, expected->sample(i).tokens);
+            EXPECT_EQ(corpus.train->sample(i).targets, expected->sample(i).targets);
         }
     }
 }
@@ -89,11 +101,11 @@ TEST_F(CorpusTest, ALargeFileIsOneDocument) {
     const fs::path path = file("a.txt", text);
     const Corpus corpus = open_corpus(corpus_of({path}, 100'000), ByteTokenizer());
     EXPECT_EQ(corpus.documents, 1);
-    const auto simple = open_dataset({path}, 100'000);
-    ASSERT_EQ(corpus.train->size(), simple->size());
-    for (int64_t i = 0; i < simple->size(); ++i) {
-        ASSERT_TRUE(corpus.train->sample(i).tokens == simple->sample(i).tokens) << i;
-        ASSERT_TRUE(corpus.train->sample(i).targets == simple->sample(i).targets) << i;
+    const auto expected = joined({path}, 100'000);
+    ASSERT_EQ(corpus.train->size(), expected->size());
+    for (int64_t i = 0; i < expected->size(); ++i) {
+        ASSERT_TRUE(corpus.train->sample(i).tokens == expected->sample(i).tokens) << i;
+        ASSERT_TRUE(corpus.train->sample(i).targets == expected->sample(i).targets) << i;
     }
 }
 

@@ -40,12 +40,12 @@ public:
     [[nodiscard]] virtual std::string fingerprint() const = 0;
 };
 
-// Files as one dataset, in the order given: .txt through the byte tokenizer, cut into samples of sequence_length
-// inputs; .safetensors with input_ids [samples, tokens] and optional labels (-100 = not counted, shifted as in Hugging
-// Face). Text and token files cannot be mixed. Errors: no such file, empty, an ending that is not known (with the
-// list), wrong shape or dtype.
-[[nodiscard]] std::unique_ptr<Dataset> open_dataset(const std::vector<std::filesystem::path>& files,
-                                                    int64_t sequence_length);
+// The checksum of all samples in order, whatever they were read from.
+[[nodiscard]] std::string fingerprint_of(const Dataset& dataset);
+
+// .safetensors files as one dataset, in the order given: a sample per row of input_ids [samples, tokens], with optional
+// labels (-100 = not counted, shifted as in Hugging Face). Errors: no such file, wrong shape or dtype, nothing counted.
+[[nodiscard]] std::unique_ptr<Dataset> open_token_rows(const std::vector<std::filesystem::path>& files);
 // Tokens in memory cut into samples of sequence_length inputs each; the last one may be short.
 [[nodiscard]] std::unique_ptr<Dataset> dataset_of_tokens(std::vector<int32_t> tokens, int64_t sequence_length,
                                                          std::string name);

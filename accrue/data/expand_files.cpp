@@ -80,7 +80,8 @@ Paths files_of(const std::string& name) {
     if (fs::is_directory(name, unreadable)) {
         Paths files = files_in(name);
         if (files.empty()) {
-            throw Error(cat("the folder ", name, " has no file with a known ending (", kKnownEndings, ")"));
+            throw Error(cat("the folder ", name, " has no file with a known ending (", kKnownEndings,
+                            "). Put such files there, or name another folder."));
         }
         return files;
     }
@@ -90,7 +91,7 @@ Paths files_of(const std::string& name) {
     if (is_glob(name)) {
         return files_of_glob(name);
     }
-    throw Error(cat("there is no file or folder ", name));
+    throw Error(cat("there is no file or folder ", name, ". Check the name."));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ protected:
         }
         std::vector<std::string> files;
         for (const fs::path& file : expand_files(inside)) {
-            files.push_back(file.lexically_relative(folder_).string());
+            files.push_back(file.lexically_relative(folder_.path()).string());
         }
         return files;
     }

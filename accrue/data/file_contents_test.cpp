@@ -16,7 +16,7 @@ using testing::ElementsAre;
 class FileContentsTest : public CacheFolderTest {
 protected:
     [[nodiscard]] std::vector<std::string> hashes(const std::vector<fs::path>& files) {
-        return FileContents(folder_).hashes(files, pool_);
+        return FileContents(folder_.path()).hashes(files, pool_);
     }
 
     // A file that nobody has written to for an hour.

@@ -63,10 +63,10 @@ private:
 const std::string& string_of(const Json& object, const char* key, const std::string& owner) {
     const auto found = object.find(key);
     if (found == object.end()) {
-        throw Error(cat(owner, " has no \"", key, "\", and a string is needed"));
+        throw Error(cat(owner, " has no \"", key, "\", and a string is needed."));
     }
     if (!found->is_string()) {
-        throw Error(cat("\"", key, "\" of ", owner, " is ", found->type_name(), ", and a string is needed"));
+        throw Error(cat("\"", key, "\" of ", owner, " is ", found->type_name(), ", and a string is needed."));
     }
     return found->get_ref<const std::string&>();
 }
@@ -80,19 +80,19 @@ void append_text(Document& document, const std::string& text, bool counted) {
 void append_messages(Document& document, const Json& messages, ChatFormat format) {
     if (!messages.is_array() || messages.empty()) {
         throw Error(cat("\"messages\" is ", messages.is_array() ? "an empty list" : messages.type_name(),
-                        R"(, and a list of {"role": ..., "content": ...} is needed)"));
+                        R"(, and a list of {"role": ..., "content": ...} is needed.)"));
     }
     for (size_t index = 0; index < messages.size(); ++index) {
         const std::string owner = cat("message ", index + 1);
         if (!messages[index].is_object()) {
             throw Error(
-                cat(owner, " is ", messages[index].type_name(), R"(, and {"role": ..., "content": ...} is needed)"));
+                cat(owner, " is ", messages[index].type_name(), R"(, and {"role": ..., "content": ...} is needed.)"));
         }
         const std::string& name = string_of(messages[index], "role", owner);
         const std::optional<ChatRole> role = chat_role_of(name);
         if (!role) {
             throw Error(cat("the role of ", owner, " is \"", name.substr(0, 40),
-                            "\", and system, user or assistant is needed"));
+                            "\", and system, user or assistant is needed."));
         }
         append_turn(document, format, *role, string_of(messages[index], "content", owner));
     }
@@ -174,7 +174,8 @@ private:
             return true;
         } catch (const Error& error) {
             if (!skip_bad_) {
-                throw Error(cat(lines_.name(), ", line ", number_, ": ", error.what()));
+                throw Error(cat(lines_.name(), ", line ", number_, ": ", error.what(),
+                                " Mend the line, or set data.skip_bad = true to leave such lines out."));
             }
             ++skipped_;
             return false;

@@ -5,6 +5,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/temporary_folder.h"
 #include "accrue/data/stories.h"
 #include "accrue/data/tokenizer.h"
 
@@ -21,10 +22,7 @@ std::filesystem::path golden(const std::string& name) {
 
 class OpenTokenizerTest : public testing::Test {
 protected:
-    void SetUp() override { std::filesystem::create_directories(folder); }
-    void TearDown() override { std::filesystem::remove_all(folder); }
-
-    std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "open_tokenizer_test";
+    TemporaryFolder folder_;
 };
 
 TEST_F(OpenTokenizerTest, ByteNeedsNoFile) {
@@ -34,22 +32,22 @@ TEST_F(OpenTokenizerTest, ByteNeedsNoFile) {
 }
 
 TEST_F(OpenTokenizerTest, AFolderMayHoldAnyKind) {
-    EXPECT_THAT([&] { (void)open_tokenizer(folder); }, ThrowsMessage<Error>(HasSubstr("has no tokenizer")));
+    EXPECT_THAT([&] { (void)open_tokenizer(folder_.path()); }, ThrowsMessage<Error>(HasSubstr("has no tokenizer")));
     // Llama 3 has its ranks under the name that others use for SentencePiece.
-    write_text(folder / "tokenizer.model", "YQ== 0\nYg== 1\n");
-    EXPECT_EQ(open_tokenizer(folder)->encode("ab", Special::with), (Ids{0, 1}));
-    std::filesystem::copy_file(golden("tokenizer-gpt2/tokenizer.json"), folder / "tokenizer.json");
-    EXPECT_EQ(open_tokenizer(folder)->vocabulary(), 2000);
+    write_text(folder_ / "tokenizer.model", "YQ== 0\nYg== 1\n");
+    EXPECT_EQ(open_tokenizer(folder_.path())->encode("ab", Special::with), (Ids{0, 1}));
+    std::filesystem::copy_file(golden("tokenizer-gpt2/tokenizer.json"), folder_ / "tokenizer.json");
+    EXPECT_EQ(open_tokenizer(folder_.path())->vocabulary(), 2000);
 }
 
 TEST_F(OpenTokenizerTest, WhatIsNoTokenizerIsNamed) {
-    EXPECT_THAT([&] { (void)open_tokenizer(folder / "absent.json"); }, ThrowsMessage<Error>(HasSubstr("absent.json")));
-    write_text(folder / "story.txt", "Once upon a time.");
-    EXPECT_THAT([&] { (void)open_tokenizer(folder / "story.txt"); },
+    EXPECT_THAT([&] { (void)open_tokenizer(folder_ / "absent.json"); }, ThrowsMessage<Error>(HasSubstr("absent.json")));
+    write_text(folder_ / "story.txt", "Once upon a time.");
+    EXPECT_THAT([&] { (void)open_tokenizer(folder_ / "story.txt"); },
                 ThrowsMessage<Error>(HasSubstr("story.txt is neither a tokenizer.json nor a list of ranks nor a "
                                                "SentencePiece model")));
-    write_text(folder / "empty.model", "");
-    EXPECT_THROW((void)open_tokenizer(folder / "empty.model"), Error);
+    write_text(folder_ / "empty.model", "");
+    EXPECT_THROW((void)open_tokenizer(folder_ / "empty.model"), Error);
 }
 
 // The json was made from the model's pieces: two implementations of the same tokenizer, one by SentencePiece itself.

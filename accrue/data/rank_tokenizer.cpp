@@ -11,7 +11,8 @@
 namespace accrue {
 namespace {
 
-constexpr int32_t kLargestRank = 10'000'000;
+// As in tokenizer_json.cpp: a larger one is more likely a broken file, and the table of ranks would take gigabytes.
+constexpr int32_t kLargestRank = 4'000'000;
 
 constexpr std::string_view kGpt4oWords =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
 #include "accrue/base/error.h"
+#include "accrue/base/temporary_folder.h"
 #include "accrue/data/document.h"
 
 namespace accrue {
@@ -22,9 +22,6 @@ namespace accrue {
 // What the tests of readers share: a folder of their own, files in it and what reading them gives.
 class ReaderTest : public testing::Test {
 protected:
-    ReaderTest() { std::filesystem::create_directories(folder_); }
-    ~ReaderTest() override { std::filesystem::remove_all(folder_); }
-
     [[nodiscard]] std::filesystem::path write(const std::string& name, std::string_view bytes) const {
         std::filesystem::create_directories((folder_ / name).parent_path());
         std::ofstream(folder_ / name, std::ios::binary) << bytes;
@@ -77,10 +74,7 @@ protected:
         return packed;
     }
 
-    std::filesystem::path folder_ =
-        std::filesystem::path(testing::TempDir()) /
-        (std::string("accrue_") + testing::UnitTest::GetInstance()->current_test_info()->test_suite_name() + "_" +
-         testing::UnitTest::GetInstance()->current_test_info()->name() + "_" + std::to_string(getpid()));
+    TemporaryFolder folder_;
 };
 
 }  // namespace accrue

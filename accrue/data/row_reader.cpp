@@ -1,13 +1,11 @@
 #include <algorithm>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
-#include <unistd.h>
-
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/temporary_folder.h"
 #include "accrue/data/document_readers.h"
 #include "accrue/data/token_rows.h"
 
@@ -15,31 +13,6 @@ namespace accrue {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A file in the folder for temporary files that is gone when its scope ends; whoever has it open may go on reading.
-class TemporaryFile {
-public:
-    TemporaryFile() {
-        std::error_code missing;
-        std::string pattern = (fs::temp_directory_path(missing) / "accrue-XXXXXX").string();
-        const int descriptor = missing ? -1 : mkstemp(pattern.data());
-        if (descriptor < 0) {
-            throw Error(
-                "cannot make a temporary file to unpack a compressed .safetensors file. Set TMPDIR to a folder with "
-                "room, or unpack the file first.");
-        }
-        close(descriptor);
-        path_ = pattern;
-    }
-    ~TemporaryFile() { unlink(path_.c_str()); }
-    TemporaryFile(const TemporaryFile&) = delete;
-    TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-    [[nodiscard]] const fs::path& path() const { return path_; }
-
-private:
-    fs::path path_;
-};
 
 void unpack(InputStream& stream, const fs::path& into) {
     OutputFile output(into);
@@ -52,15 +25,16 @@ void unpack(InputStream& stream, const fs::path& into) {
 
 // The header of a safetensors file leads to any place of it, so a compressed one must be unpacked first.
 TokenRows open_compressed_rows(const fs::path& file) {
-    const TemporaryFile unpacked;
-    unpack(*open_stream(file), unpacked.path());
+    const TemporaryFolder folder;  // may go when the file is open: what is open can still be read
+    const fs::path unpacked = folder / "unpacked.safetensors";
+    unpack(*open_stream(file), unpacked);
     try {
-        return {unpacked.path(), file.string()};
+        return {unpacked, file.string()};
     } catch (const Error& error) {
         std::string message = error.what();
-        const size_t place = message.find(unpacked.path().string());
+        const size_t place = message.find(unpacked.string());
         if (place != std::string::npos) {
-            message.replace(place, unpacked.path().string().size(), file.string());
+            message.replace(place, unpacked.string().size(), file.string());
         }
         throw Error(message);
     }

@@ -80,12 +80,23 @@ TokenCache::TokenCache(fs::path folder, std::vector<fs::path> files, std::string
       counted_(counted_file_.values<uint64_t>(0, static_cast<size_t>((token_count() + 63) / 64))),
       records_(documents_file_.values<DocumentRecord>(0, static_cast<size_t>(document_count()))) {}
 
+// Checked here and not when the cache is opened, which would have to read all records.
 TokenRange TokenCache::document(int64_t index) const {
-    return {index == 0 ? 0 : record(index - 1).token_end, record(index).token_end};
+    const TokenRange range = {index == 0 ? 0 : record(index - 1).token_end, record(index).token_end};
+    if (range.begin < 0 || range.begin > range.end || range.end > token_count()) {
+        throw Error(cat("the cache ", folder_.string(), " is damaged: document ", index, " has the tokens from ",
+                        range.begin, " to ", range.end, " of ", token_count(),
+                        ". Remove that folder, and it is made anew."));
+    }
+    return range;
 }
 
 std::string TokenCache::name_of(int64_t document) const {
     const uint32_t file = record(document).file;
+    if (file >= files_.size()) {
+        throw Error(cat("the cache ", folder_.string(), " is damaged: document ", document, " is of file ", file,
+                        " of ", files_.size(), ". Remove that folder, and it is made anew."));
+    }
     const auto first = std::partition_point(records_.begin(), records_.end(),
                                             [&](const DocumentRecord& candidate) { return candidate.file < file; });
     return cat(files_[file].string(), ", document ", document - (first - records_.begin()));

@@ -76,6 +76,7 @@ public:
     [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
     [[nodiscard]] const TokenHeader& header() const { return header_; }
 
+    // An error if the record of the document is damaged, which opening a cache does not look for.
     [[nodiscard]] TokenRange document(int64_t index) const;
     [[nodiscard]] const DocumentRecord& record(int64_t index) const { return records_[static_cast<size_t>(index)]; }
     // "stories.jsonl, document 3"

@@ -185,6 +185,32 @@ TEST_F(TokenCacheTest, ACacheOfAnotherVersionOrOtherContentsIsBuiltAgain) {
     EXPECT_THAT(open_token_cache(sources, options())->rebuilt_because(), HasSubstr("other contents"));
 }
 
+// Opening a cache does not read its records, so the first use of a damaged one must find it.
+TEST_F(TokenCacheTest, ADamagedRecordIsAnErrorWhenItIsUsed) {
+    const auto cache = open_token_cache(source({file("a.txt", "one\ntwo\n")}), options());
+    const fs::path path = cache->folder() / "documents";
+    const auto message_of = [](const auto& use) -> std::string {
+        try {
+            use();
+        } catch (const Error& error) {
+            return error.what();
+        }
+        return "no error";
+    };
+    for (const int64_t end : {int64_t{-1}, int64_t{2}, int64_t{7}, int64_t{1} << 40}) {
+        DocumentRecord record = cache->record(1);
+        record.token_end = end;
+        record.file = 9;
+        std::fstream(path, std::ios::in | std::ios::out | std::ios::binary)
+            .seekp(sizeof record)
+            .write(reinterpret_cast<const char*>(&record), sizeof record);
+        EXPECT_THAT(message_of([&] { (void)cache->document(1); }),
+                    AllOf(HasSubstr(cache->folder().string()), HasSubstr("is damaged: document 1 has the tokens"),
+                          HasSubstr("Remove that folder")));
+        EXPECT_THAT(message_of([&] { (void)cache->name_of(1); }), HasSubstr("is damaged: document 1 is of file 9"));
+    }
+}
+
 // The child dies in the middle, with tokens already written.
 TEST_F(TokenCacheTest, AfterAnInterruptedBuildTheCacheIsRight) {
     const auto sources = source({file("a.txt", many_lines(20000))});

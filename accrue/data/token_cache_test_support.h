@@ -9,9 +9,9 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "accrue/base/file.h"
+#include "accrue/base/temporary_folder.h"
 #include "accrue/data/token_cache.h"
 
 namespace accrue {
@@ -46,9 +46,6 @@ private:
 // A folder with files and caches of them, removed at the end.
 class CacheFolderTest : public testing::Test {
 protected:
-    CacheFolderTest() { std::filesystem::create_directories(folder_); }
-    ~CacheFolderTest() override { std::filesystem::remove_all(folder_); }
-
     std::filesystem::path file(const std::string& name, const std::string& text) const {
         write_text(folder_ / name, text);
         return folder_ / name;
@@ -89,10 +86,7 @@ protected:
     }
 
     std::atomic<int> tokenized_ = 0;
-    std::filesystem::path folder_ =
-        std::filesystem::path(testing::TempDir()) /
-        (std::string("accrue_") + testing::UnitTest::GetInstance()->current_test_info()->test_suite_name() + "_" +
-         testing::UnitTest::GetInstance()->current_test_info()->name() + "_" + std::to_string(getpid()));
+    TemporaryFolder folder_;
 };
 
 // The tokens of a document of a cache, as text.

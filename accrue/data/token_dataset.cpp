@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "accrue/base/error.h"
-#include "accrue/data/readers.h"
+#include "accrue/data/dataset.h"
 #include "accrue/data/token_rows.h"
 
 namespace accrue {

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "accrue/base/error.h"
+#include "accrue/base/temporary_folder.h"
 #include "accrue/data/dataset.h"
 #include "accrue/tensor/safetensors.h"
 
@@ -18,9 +18,6 @@ using testing::IsEmpty;
 class TokenDatasetTest : public testing::Test {
 protected:
     using Numbers = std::vector<int64_t>;
-
-    TokenDatasetTest() { fs::create_directories(folder_); }
-    ~TokenDatasetTest() override { fs::remove_all(folder_); }
 
     struct Stored {
         std::string name;
@@ -40,22 +37,20 @@ protected:
     [[nodiscard]] std::string error_of(const std::vector<Stored>& tensors) const {
         const fs::path path = file(tensors);
         try {
-            (void)open_dataset({path}, 4);
+            (void)open_token_rows({path});
         } catch (const Error& error) {
             return error.what();
         }
         return "no error";
     }
 
-    fs::path folder_ = fs::path(testing::TempDir()) /
-                       (std::string("accrue_token_dataset_test_") +
-                        testing::UnitTest::GetInstance()->current_test_info()->name() + "_" + std::to_string(getpid()));
+    TemporaryFolder folder_;
 };
 
 TEST_F(TokenDatasetTest, LabelsAreShiftedAndMaskedAsInHuggingFace) {
-    const auto data = open_dataset({file({{"input_ids", {3, 4}, {1, 2, 3, 4, 5, 6, 7, 0, 8, 9, 0, 0}},
-                                          {"labels", {3, 4}, {1, 2, 3, 4, -100, -100, 7, -100, 8, -100, -100, -100}}})},
-                                   2);
+    const auto data =
+        open_token_rows({file({{"input_ids", {3, 4}, {1, 2, 3, 4, 5, 6, 7, 0, 8, 9, 0, 0}},
+                               {"labels", {3, 4}, {1, 2, 3, 4, -100, -100, 7, -100, 8, -100, -100, -100}}})});
     ASSERT_EQ(data->size(), 3);
     EXPECT_THAT(data->sample(0).tokens, ElementsAre(1, 2, 3));
     EXPECT_THAT(data->sample(0).targets, ElementsAre(2, 3, 4));
@@ -70,15 +65,14 @@ TEST_F(TokenDatasetTest, LabelsAreShiftedAndMaskedAsInHuggingFace) {
 }
 
 TEST_F(TokenDatasetTest, WithoutLabelsTheInputsAreTheLabels) {
-    const auto data = open_dataset({file({{"input_ids", {1, 3}, {4, 5, 6}}})}, 256);
+    const auto data = open_token_rows({file({{"input_ids", {1, 3}, {4, 5, 6}}})});
     EXPECT_THAT(data->sample(0).tokens, ElementsAre(4, 5));
     EXPECT_THAT(data->sample(0).targets, ElementsAre(5, 6));
 }
 
 TEST_F(TokenDatasetTest, FilesMayHaveRowsOfDifferentLength) {
-    const auto data = open_dataset({file({{"input_ids", {1, 3}, {4, 5, 6}}}, "a.safetensors"),
-                                    file({{"input_ids", {2, 2}, {7, 8, 9, 10}}}, "b.safetensors")},
-                                   256);
+    const auto data = open_token_rows({file({{"input_ids", {1, 3}, {4, 5, 6}}}, "a.safetensors"),
+                                       file({{"input_ids", {2, 2}, {7, 8, 9, 10}}}, "b.safetensors")});
     ASSERT_EQ(data->size(), 3);
     EXPECT_THAT(data->sample(2).tokens, ElementsAre(9));
     EXPECT_THAT(data->sample(2).targets, ElementsAre(10));
@@ -91,19 +85,19 @@ TEST_F(TokenDatasetTest, FilesMayHaveRowsOfDifferentLength) {
 // A padding token may lie outside the vocabulary: nothing behind the last target is ever read.
 TEST_F(TokenDatasetTest, TheLargestTokenIsLookedForInWhatIsKept) {
     const auto data =
-        open_dataset({file({{"input_ids", {1, 4}, {300, 2, 3, 5000}}, {"labels", {1, 4}, {9999, 2, 3, -100}}})}, 4);
+        open_token_rows({file({{"input_ids", {1, 4}, {300, 2, 3, 5000}}, {"labels", {1, 4}, {9999, 2, 3, -100}}})});
     EXPECT_EQ(data->largest_token().token, 300);
     EXPECT_THAT(data->largest_token().where, HasSubstr("sample 0, place 0"));
 }
 
 TEST_F(TokenDatasetTest, TheSameSamplesHaveTheSameFingerprint) {
     const auto rows =
-        open_dataset({file({{"input_ids", {1, 4}, {1, 2, 3, 0}}, {"labels", {1, 4}, {1, 2, 3, -100}}})}, 4);
+        open_token_rows({file({{"input_ids", {1, 4}, {1, 2, 3, 0}}, {"labels", {1, 4}, {1, 2, 3, -100}}})});
     EXPECT_EQ(rows->fingerprint(), dataset_of_tokens({1, 2, 3}, 4, "memory")->fingerprint());
 }
 
 TEST_F(TokenDatasetTest, AGoldenBatchIsRead) {
-    const auto data = open_dataset({fs::path(ACCRUE_SOURCE_DIR) / "tests/golden/gpt2/batch.safetensors"}, 24);
+    const auto data = open_token_rows({fs::path(ACCRUE_SOURCE_DIR) / "tests/golden/gpt2/batch.safetensors"});
     EXPECT_EQ(data->size(), 24);
     EXPECT_LE(data->longest(), 23);
     EXPECT_LT(data->largest_token().token, 101);
@@ -122,7 +116,7 @@ TEST_F(TokenDatasetTest, AWrongDtypeIsAnError) {
     const std::vector<float> numbers = {1, 2};
     write_safetensors(folder_ / "f.safetensors", {{"input_ids", "F32", {1, 2}, std::as_bytes(std::span(numbers))}});
     try {
-        (void)open_dataset({folder_ / "f.safetensors"}, 4);
+        (void)open_token_rows({folder_ / "f.safetensors"});
         FAIL() << "no error";
     } catch (const Error& error) {
         EXPECT_THAT(error.what(), AllOf(HasSubstr("f.safetensors"), HasSubstr("input_ids has the dtype F32")));

@@ -13,8 +13,22 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Larger ids are more likely a broken file than a vocabulary.
-constexpr int64_t kLargestId = 100'000'000;
+// Larger ids are more likely a broken file than a vocabulary, and a table of so many words would take gigabytes. The
+// largest vocabulary we know of is Gemma's, with 262,144.
+constexpr int64_t kLargestId = 4'000'000;
+
+// A real file has less than ten levels. What has thousands would overflow the stack: the library copies and writes
+// level by level.
+constexpr int kMostLevels = 100;
+
+Json parse(std::string_view contents) {
+    return Json::parse(contents, [](int level, Json::parse_event_t, const Json&) {
+        if (level > kMostLevels) {
+            throw Error(cat("it has more than ", kMostLevels, " levels of brackets"));
+        }
+        return true;
+    });
+}
 
 // Null, absent, false, an empty text and zero all mean that a feature is off.
 bool is_off(const Json& model, const char* key) {
@@ -26,11 +40,11 @@ bool is_off(const Json& model, const char* key) {
 }
 
 int32_t checked_id(const Json& json, const std::string& token) {
-    const auto id = json.get<int64_t>();
-    if (id < 0 || id > kLargestId) {
-        throw Error(cat("the token ", token, " has the id ", id, ", which is not in 0..", kLargestId));
+    const bool whole = json.is_number_integer() && (!json.is_number_unsigned() || json.get<uint64_t>() <= kLargestId);
+    if (!whole || json.get<int64_t>() < 0) {
+        throw Error(cat("the token ", token, " has the id ", json.dump(), ", which is not in 0..", kLargestId));
     }
-    return static_cast<int32_t>(id);
+    return json.get<int32_t>();
 }
 
 // The model of a tokenizer.json.
@@ -175,7 +189,7 @@ TokenizerParts parts_of_json(const Json& json) {
 
 std::unique_ptr<Tokenizer> tokenizer_of_json(std::string_view contents, const std::string& name) {
     try {
-        TokenizerParts parts = parts_of_json(Json::parse(contents));
+        TokenizerParts parts = parts_of_json(parse(contents));
         parts.fingerprint = hash_of(std::as_bytes(std::span(contents)));
         return make_tokenizer(std::move(parts));
     } catch (const Json::exception& error) {

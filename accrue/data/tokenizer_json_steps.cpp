@@ -86,6 +86,24 @@ PrependMark read_prepend(const Json& json) {
     refuse_part("the Metaspace", cat("with the prepend_scheme ", scheme));
 }
 
+// An empty one would be found everywhere, and never left behind.
+std::string read_mark(const Json& json) {
+    auto mark = json.at("replacement").get<std::string>();
+    if (mark.empty()) {
+        refuse_part("the Metaspace", "with an empty replacement");
+    }
+    return mark;
+}
+
+// An id that no token has would be looked up outside a model's embedding.
+int32_t id_of_template(const Json& id, const std::string& name, const TokenizerParts& parts) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= parts.texts.size()) {
+        throw Error(cat("the post_processor has the id ", id.dump(), " for ", name, ", but the vocabulary has ",
+                        parts.texts.size(), " ids"));
+    }
+    return id.get<int32_t>();
+}
+
 void add_template(const Json& json, TokenizerParts& parts) {
     std::vector<int32_t> before;
     std::vector<int32_t> behind;
@@ -97,7 +115,7 @@ void add_template(const Json& json, TokenizerParts& parts) {
         }
         const auto name = piece.at("SpecialToken").at("id").get<std::string>();
         for (const Json& id : json.at("special_tokens").at(name).at("ids")) {
-            (sequences == 0 ? before : behind).push_back(id.get<int32_t>());
+            (sequences == 0 ? before : behind).push_back(id_of_template(id, name, parts));
         }
     }
     if (sequences != 1) {
@@ -168,7 +186,7 @@ void read_pre_tokenizer(const Json& json, TokenizerParts& parts) {
         const bool each = json.value("individual_digits", false);
         parts.splitters.push_back(pattern_splitter(each ? R"(\p{N})" : R"(\p{N}+)", Keep::everything));
     } else if (type == "Metaspace") {
-        parts.splitters.push_back(mark_splitter(json.at("replacement").get<std::string>(), read_prepend(json),
+        parts.splitters.push_back(mark_splitter(read_mark(json), read_prepend(json),
                                                 json.value("split", true) ? CutAtMarks::yes : CutAtMarks::no));
     } else {
         refuse_part("the pre_tokenizer", type);
@@ -212,7 +230,7 @@ void read_decoder(const Json& json, TokenizerParts& parts) {
     } else if (type == "Strip") {
         parts.decoders.push_back(strip_decoder(read_strip(json)));
     } else if (type == "Metaspace") {
-        parts.decoders.push_back(mark_decoder(json.at("replacement").get<std::string>(), read_prepend(json)));
+        parts.decoders.push_back(mark_decoder(read_mark(json), read_prepend(json)));
     } else {
         refuse_part("the decoder", type);
     }

@@ -65,6 +65,39 @@ TEST(TokenizerJsonTest, IgnoringMergesTakesWholePieces) {
     EXPECT_EQ(encoded(json, "abca"), (Ids{0, 9, 0}));
 }
 
+TEST(TokenizerJsonTest, AnIdThatCannotBeOneIsAnError) {
+    for (const char* id : {"-1", "4000001", "18446744073709551615", "1.5", "true", "[[]]"}) {
+        EXPECT_THAT(
+            opening("/model/vocab/a", id),
+            ThrowsMessage<Error>(HasSubstr(cat("the token a has the id ", id, ", which is not in 0..4000000"))));
+    }
+}
+
+TEST(TokenizerJsonTest, ATemplateMayOnlyAddIdsOfTheVocabulary) {
+    for (const char* id : {"-1", "11", "4294967296"}) {
+        const std::string part = cat(R"({"type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {}}],
+            "special_tokens": {"<s>": {"ids": [)",
+                                     id, "]}}}");
+        EXPECT_THAT(opening("/post_processor", part.c_str()),
+                    ThrowsMessage<Error>(HasSubstr(cat("the id ", id, " for <s>, but the vocabulary has 11 ids"))));
+    }
+}
+
+TEST(TokenizerJsonTest, AnEmptyMarkIsRefused) {
+    for (const char* part : {"/pre_tokenizer", "/decoder"}) {
+        EXPECT_THAT(opening(part, R"({"type": "Metaspace", "replacement": ""})"),
+                    ThrowsMessage<Error>(HasSubstr("the Metaspace with an empty replacement is not supported")));
+    }
+}
+
+// The library copies and writes such a value level by level, and the stack would end first.
+TEST(TokenizerJsonTest, TooManyLevelsAreAnError) {
+    const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+    EXPECT_THAT([&] { (void)tokenizer_of_json(R"({"normalizer": )" + deep + "}", "deep.json"); },
+                ThrowsMessage<Error>(HasSubstr("deep.json: it has more than 100 levels")));
+}
+
 TEST(TokenizerJsonTest, NormalizersRunInOrder) {
     Json json = small();
     json["normalizer"] = Json::parse(R"({"type": "Sequence", "normalizers": [

@@ -309,7 +309,7 @@ TEST_F(ExportTest, NothingIsWrittenOverAndNothingHalfIsLeft) {
                 ThrowsMessage<Error>(HasSubstr("tensor model.embed_tokens.weight holds 100000 at element 5")));
     EXPECT_THAT([&] { (void)export_model(model.config, model.weights, request(Kind::gguf)); },
                 ThrowsMessage<Error>(HasSubstr("tensor token_embd.weight holds 100000 at element 5")));
-    EXPECT_TRUE(fs::is_empty(folder_));
+    EXPECT_TRUE(fs::is_empty(folder_.path()));
     model.weights.pop_back();
     EXPECT_THAT([&] { (void)export_model(model.config, model.weights, request(Kind::hf)); },
                 ThrowsMessage<Error>(HasSubstr("were given to be exported")));

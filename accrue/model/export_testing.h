@@ -7,9 +7,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "accrue/base/error.h"
+#include "accrue/base/temporary_folder.h"
 #include "accrue/model/decoder.h"
 #include "accrue/model/export.h"
 #include "accrue/model/model_folder.h"
@@ -47,16 +47,6 @@ inline std::vector<float> tensor_values(const GgufFile& file, const std::string&
 // A folder of its own for each test, and files in it.
 class ExportTest : public ::testing::Test {
 protected:
-    ExportTest()
-        : folder_(fs::path(::testing::TempDir()) / cat("accrue_export_",
-                                                       ::testing::UnitTest::GetInstance()->current_test_info()->name(),
-                                                       "_", getpid())) {
-        fs::create_directories(folder_);
-    }
-    ~ExportTest() override { fs::remove_all(folder_); }
-    ExportTest(const ExportTest&) = delete;
-    ExportTest& operator=(const ExportTest&) = delete;
-
     [[nodiscard]] fs::path gguf_of(const Loaded& model, FloatFormat format = FloatFormat::fp32) const {
         const fs::path file = folder_ / "model.gguf";
         fs::remove(file);
@@ -106,7 +96,7 @@ protected:
         return result;
     }
 
-    fs::path folder_;
+    TemporaryFolder folder_;
 };
 
 }  // namespace accrue::testing

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/file.h"
+#include "accrue/base/temporary_folder.h"
 
 namespace accrue {
 namespace {
@@ -12,12 +13,6 @@ namespace fs = std::filesystem;
 
 class ModelFolderTest : public ::testing::Test {
 protected:
-    ModelFolderTest() {
-        std::string pattern = (fs::temp_directory_path() / "accrue-model-XXXXXX").string();
-        folder_ = mkdtemp(pattern.data());
-    }
-    ~ModelFolderTest() override { fs::remove_all(folder_); }
-
     static fs::path golden(const std::string& name) { return fs::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name; }
     static std::vector<float> load(const fs::path& folder, const ParameterList& list) {
         std::vector<float> weights(static_cast<size_t>(list.flat_elements));
@@ -25,7 +20,7 @@ protected:
         return weights;
     }
 
-    fs::path folder_;
+    TemporaryFolder folder_;
 };
 
 TEST_F(ModelFolderTest, WhatIsWrittenIsReadBackAndIsTheSameFileEachTime) {
@@ -54,9 +49,9 @@ TEST_F(ModelFolderTest, ShardsAreReadAsOneModel) {
     write_safetensors(folder_ / "model-00001-of-00002.safetensors", shards[0]);
     write_safetensors(folder_ / "model-00002-of-00002.safetensors", shards[1]);
     write_text(folder_ / "model.safetensors.index.json", index.dump());
-    EXPECT_EQ(load(folder_, list), weights);
+    EXPECT_EQ(load(folder_.path(), list), weights);
     fs::remove(folder_ / "model-00002-of-00002.safetensors");
-    EXPECT_THROW(load(folder_, list), std::exception);
+    EXPECT_THROW(load(folder_.path(), list), std::exception);
 }
 
 TEST_F(ModelFolderTest, Gpt2FilesComeWithoutPrefixAndWithBuffers) {
@@ -70,7 +65,7 @@ TEST_F(ModelFolderTest, Gpt2FilesComeWithoutPrefixAndWithBuffers) {
     tensors.push_back(tensors.front());
     tensors.back().name = "h.0.attn.bias";  // the causal mask that old files carry
     write_safetensors(folder_ / "model.safetensors", tensors);
-    EXPECT_EQ(load(folder_, list), weights);
+    EXPECT_EQ(load(folder_.path(), list), weights);
 }
 
 }  // namespace

@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/temporary_folder.h"
 
 namespace accrue {
 namespace {
@@ -22,12 +22,6 @@ using Line = nlohmann::ordered_json;
 
 class MetricsTest : public testing::Test {
 protected:
-    MetricsTest() {
-        fs::remove_all(folder_);
-        fs::create_directories(folder_);
-    }
-    ~MetricsTest() override { fs::remove_all(folder_); }
-
     // The file's text after keep_steps.
     [[nodiscard]] std::string kept(const std::string& text, int64_t last_step) const {
         write_text(path_, text);
@@ -45,9 +39,7 @@ protected:
         return "no error";
     }
 
-    fs::path folder_ = fs::path(testing::TempDir()) /
-                       (std::string("accrue_metrics_test_") +
-                        testing::UnitTest::GetInstance()->current_test_info()->name() + "_" + std::to_string(getpid()));
+    TemporaryFolder folder_;
     fs::path path_ = folder_ / "metrics.jsonl";
 };
 
@@ -71,8 +63,8 @@ TEST_F(MetricsTest, NumbersComeBackToTheLastBit) {
 }
 
 TEST_F(MetricsTest, AFileThatCannotBeOpenedIsNamed) {
-    EXPECT_THAT(error_of([&] { MetricsFile file(folder_); }),
-                AllOf(HasSubstr("cannot write metrics to"), HasSubstr(folder_.string())));
+    EXPECT_THAT(error_of([&] { MetricsFile file(folder_.path()); }),
+                AllOf(HasSubstr("cannot write metrics to"), HasSubstr(folder_.path().string())));
     EXPECT_THAT(error_of([&] { MetricsFile file(folder_ / "missing" / "x"); }), HasSubstr("No such file"));
 }
 

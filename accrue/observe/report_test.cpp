@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "accrue/base/file.h"
+#include "accrue/base/temporary_folder.h"
 #include "accrue/observe/metrics.h"
 
 namespace accrue {
@@ -19,12 +19,6 @@ using Line = nlohmann::ordered_json;
 
 class ReportTest : public testing::Test {
 protected:
-    ReportTest() {
-        fs::remove_all(folder_);
-        fs::create_directories(folder_);
-    }
-    ~ReportTest() override { fs::remove_all(folder_); }
-
     [[nodiscard]] std::string page() const {
         return report_html(path_, {.title = "Run", .facts = {}, .validation_before = {}});
     }
@@ -75,9 +69,7 @@ protected:
         return "<div><span>" + label + "</span><b>" + value + "</b></div>";
     }
 
-    fs::path folder_ = fs::path(testing::TempDir()) /
-                       (std::string("accrue_report_test_") +
-                        testing::UnitTest::GetInstance()->current_test_info()->name() + "_" + std::to_string(getpid()));
+    TemporaryFolder folder_;
     fs::path path_ = folder_ / "metrics.jsonl";
 };
 

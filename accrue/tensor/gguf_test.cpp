@@ -10,6 +10,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/random.h"
+#include "accrue/base/temporary_folder.h"
 
 namespace accrue {
 namespace {
@@ -67,14 +68,6 @@ GgufMetadata every_type() {
 
 class GgufTest : public ::testing::Test {
 protected:
-    GgufTest() : path_(fs::path(::testing::TempDir()) / (name() + ".gguf")) {}
-    ~GgufTest() override { fs::remove(path_); }
-    GgufTest(const GgufTest&) = delete;
-    GgufTest& operator=(const GgufTest&) = delete;
-
-    static std::string name() {
-        return cat("accrue_gguf_", ::testing::UnitTest::GetInstance()->current_test_info()->name(), "_", getpid());
-    }
     // A small file with tensors of all three formats, none of which fills its alignment.
     void write_sample(const GgufMetadata& metadata) const {
         GgufWriter writer(path_, metadata,
@@ -102,7 +95,8 @@ protected:
                     ThrowsMessage<Error>(::testing::AllOf(HasSubstr(path_.string()), HasSubstr(reason))));
     }
 
-    fs::path path_;
+    TemporaryFolder folder_;
+    fs::path path_ = folder_ / "sample.gguf";
 };
 
 TEST_F(GgufTest, WhatIsWrittenIsRead) {

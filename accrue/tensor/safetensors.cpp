@@ -27,6 +27,9 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 // The limit of the format's own library: a longer header is taken for an attack or for another kind of file.
 constexpr uint64_t kMostHeaderBytes = 100'000'000;
 
+// A header has three. What has thousands would overflow the stack where an error quotes it.
+constexpr int kMostLevels = 100;
+
 struct KnownType {
     std::string_view name;
     int64_t bytes;
@@ -85,7 +88,10 @@ struct Complaint {
 // The library's parser keeps the last of two equal keys, which would hide a tensor.
 Json parse_header(std::string_view text, const Complaint& complain) {
     std::vector<std::set<std::string>> keys;
-    const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
+    const auto watch = [&](int level, Json::parse_event_t event, Json& parsed) {
+        if (level > kMostLevels) {
+            complain(cat("its header has more than ", kMostLevels, " levels of brackets"));
+        }
         if (event == Json::parse_event_t::object_start) {
             keys.emplace_back();
         } else if (event == Json::parse_event_t::object_end) {

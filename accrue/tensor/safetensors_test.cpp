@@ -6,10 +6,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "accrue/base/error.h"
 #include "accrue/base/hash.h"
+#include "accrue/base/temporary_folder.h"
 #include "accrue/tensor/dtype.h"
 
 namespace accrue {
@@ -27,9 +27,6 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
 
 class SafetensorsTest : public testing::Test {
 protected:
-    SafetensorsTest() { fs::create_directories(folder_); }
-    ~SafetensorsTest() override { fs::remove_all(folder_); }
-
     // A file made by hand from a header and data, to hold what the writer refuses to write.
     [[nodiscard]] fs::path file_of(const std::string& header, size_t data_bytes) const {
         const uint64_t length = header.size();
@@ -54,9 +51,7 @@ protected:
         return "no error";
     }
 
-    fs::path folder_ = fs::path(testing::TempDir()) /
-                       (std::string("accrue_safetensors_test_") +
-                        testing::UnitTest::GetInstance()->current_test_info()->name() + "_" + std::to_string(getpid()));
+    TemporaryFolder folder_;
     fs::path path_ = folder_ / "x.safetensors";
 };
 
@@ -182,7 +177,13 @@ TEST_F(SafetensorsTest, AWrongHeaderIsAnErrorThatNamesTheFile) {
     EXPECT_THAT(error_of("[]", 0), HasSubstr("not a JSON object"));
     EXPECT_THAT(error_of("{}", 3), HasSubstr("last 3 bytes belong to no tensor"));
     EXPECT_EQ(error_of(R"({"__metadata__":{"any":"thing"}}   )", 0), "no error");
-    EXPECT_THAT(error_of(std::string(100'000, '['), 0), HasSubstr("not JSON"));
+}
+
+// An error that quotes such a value would write it level by level, and the stack would end first.
+TEST_F(SafetensorsTest, AHeaderWithTooManyLevelsIsAnError) {
+    const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+    EXPECT_THAT(error_of(R"({"a": {"dtype": "F32", "shape": [)" + deep + R"(], "data_offsets": [0, 4]}})", 4),
+                AllOf(HasSubstr("x.safetensors"), HasSubstr("more than 100 levels")));
 }
 
 TEST_F(SafetensorsTest, AHeaderLongerThanTheFileOrTheLimitIsAnError) {

@@ -34,6 +34,19 @@ bool holds_ids(const std::filesystem::path& file) {
     return name == ".safetensors" || name == ".bin";
 }
 
+std::vector<std::string> notes_of(const Corpus& corpus) {
+    std::vector<std::string> notes;
+    if (corpus.skipped > 0) {
+        notes.push_back(
+            cat("data.train: ", corpus.skipped,
+                " damaged or empty documents were left out. accrue inspect FILE says which file has them."));
+    }
+    if (!corpus.rebuilt_because.empty()) {
+        notes.push_back(cat("the token cache was made anew: ", corpus.rebuilt_because, "."));
+    }
+    return notes;
+}
+
 // Beside the run, so that the next run finds it.
 std::filesystem::path cache_folder_of(const Settings& settings) {
     const std::filesystem::path run = settings.run.folder.empty() ? "runs/next" : settings.run.folder;
@@ -92,8 +105,7 @@ Corpus open_run_files(const Settings& settings, const std::vector<std::string>& 
         return file.extension() == ".safetensors";
     });
     if (only_rows && settings.data.layout == "packed" && settings.data.validation_fraction == 0) {
-        return {
-            .train = open_dataset(files, settings.data.sequence_length), .validation = nullptr, .rebuilt_because = {}};
+        return {.train = open_token_rows(files), .validation = nullptr, .rebuilt_because = {}};
     }
     const ByteTokenizer bytes;  // not asked when all files hold ids
     constexpr int64_t kMostIds = int64_t{1} << 31;
@@ -128,9 +140,11 @@ std::unique_ptr<Dataset> open_validation_data(const Settings& settings, const To
 void check_tokens(const Dataset& data, const ModelConfig& model) {
     const Dataset::LargestToken largest = data.largest_token();
     if (largest.token >= model.vocabulary) {
-        throw Error(cat(largest.where, " holds token ", largest.token, ", but the model's vocabulary has only ",
-                        model.vocabulary, " words (0 to ", model.vocabulary - 1,
-                        "). The data was made with another tokenizer, or the model is the wrong one."));
+        throw Error(
+            cat(largest.where, " holds token ", largest.token, ", but the model's vocabulary has only ",
+                model.vocabulary, " words (0 to ", model.vocabulary - 1,
+                "). The data was made with another tokenizer than the model: name the model's own in data.tokenizer, "
+                "or start from a model with a larger vocabulary."));
     }
 }
 
@@ -140,7 +154,9 @@ RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress) 
     if (settings.data.train.empty()) {
         inputs.train = story_data(*inputs.tokenizer, 0, kStoryBytes, settings.data.sequence_length);
     } else {
-        inputs.train = open_run_files(settings, settings.data.train, inputs.tokenizer.get(), progress).train;
+        Corpus corpus = open_run_files(settings, settings.data.train, inputs.tokenizer.get(), progress);
+        inputs.notes = notes_of(corpus);
+        inputs.train = std::move(corpus.train);
     }
     inputs.validation = open_validation_data(settings, inputs.tokenizer.get());
     const int64_t longest = inputs.longest_sample();

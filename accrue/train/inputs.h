@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "accrue/data/corpus.h"
 #include "accrue/data/dataset.h"
@@ -19,6 +20,8 @@ struct RunInputs {
     std::unique_ptr<Dataset> train;
     std::unique_ptr<Dataset> validation;   // none = no validation
     std::unique_ptr<Tokenizer> tokenizer;  // none = token ids whose text is not known
+
+    std::vector<std::string> notes;  // what a user should know of the data: lines that were left out, and such
 
     [[nodiscard]] int64_t longest_sample() const;
 };

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "accrue/base/error.h"
+#include "accrue/base/temporary_folder.h"
 #include "accrue/train/nearest.h"
 #include "accrue/train/settings_table.h"
 
@@ -19,15 +20,9 @@ using testing::HasSubstr;
 // A folder of its own for each test, with a file run.toml.
 class SettingsTest : public testing::Test {
 protected:
-    SettingsTest() {
-        std::string pattern = testing::TempDir() + "accrue-settings-XXXXXX";
-        folder = std::filesystem::canonical(mkdtemp(pattern.data()));
-    }
-    ~SettingsTest() override { std::filesystem::remove_all(folder); }
-
     [[nodiscard]] std::filesystem::path write(const std::string& text) const {
-        std::ofstream(folder / "run.toml") << text;
-        return folder / "run.toml";
+        std::ofstream(folder_ / "run.toml") << text;
+        return folder_ / "run.toml";
     }
     [[nodiscard]] Settings read(const std::string& text, const std::vector<std::string>& overrides = {}) const {
         return read_settings(write(text), overrides);
@@ -42,14 +37,14 @@ protected:
         }
     }
     [[nodiscard]] std::string without_folder(std::string text) const {
-        const std::string prefix = folder.string() + "/";
+        const std::string prefix = folder_.path().string() + "/";
         for (size_t place = text.find(prefix); place != std::string::npos; place = text.find(prefix)) {
             text.erase(place, prefix.size());
         }
         return text;
     }
 
-    std::filesystem::path folder;
+    TemporaryFolder folder_;
 };
 
 std::string override_error(const std::string& text) {
@@ -163,8 +158,8 @@ TEST_F(SettingsTest, AFileAndOverridesAreTakenInOrder) {
 TEST_F(SettingsTest, PathsInAFileAreRelativeToItAndOthersToTheCurrentFolder) {
     const Settings settings = read("model.from = 'm/../model'\n[data]\ntrain = ['a.txt', '/b.txt']\n",
                                    {"data.validation=c.txt", "run.folder=runs/x"});
-    EXPECT_EQ(settings.model.from, (folder / "model").string());
-    EXPECT_EQ(settings.data.train, (std::vector<std::string>{(folder / "a.txt").string(), "/b.txt"}));
+    EXPECT_EQ(settings.model.from, (folder_ / "model").string());
+    EXPECT_EQ(settings.data.train, (std::vector<std::string>{(folder_ / "a.txt").string(), "/b.txt"}));
     EXPECT_EQ(settings.data.validation, std::vector<std::string>{(std::filesystem::current_path() / "c.txt").string()});
     EXPECT_EQ(settings.run.folder, (std::filesystem::current_path() / "runs/x").string());
 }
@@ -340,7 +335,7 @@ TEST_F(SettingsTest, ASyntaxErrorNamesFileLineAndColumn) {
 
 TEST_F(SettingsTest, AMissingFileIsNamed) {
     try {
-        (void)read_settings(folder / "none.toml", {});
+        (void)read_settings(folder_ / "none.toml", {});
         FAIL();
     } catch (const Error& error) {
         EXPECT_EQ(without_folder(error.what()), "The settings file none.toml does not exist or is not a file.");

@@ -1,16 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "accrue/base/error.h"
-#include "accrue/base/file.h"
 #include "accrue/data/dataset.h"
 
 namespace accrue {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -82,49 +78,14 @@ TEST(StreamDatasetTest, TooFewTokensOrTooShortASequenceIsAnError) {
     }
 }
 
-class TextDatasetTest : public testing::Test {
-protected:
-    TextDatasetTest() { fs::create_directories(folder_); }
-    ~TextDatasetTest() override { fs::remove_all(folder_); }
-
-    [[nodiscard]] fs::path file(const std::string& name, const std::string& text) const {
-        write_text(folder_ / name, text);
-        return folder_ / name;
-    }
-
-    fs::path folder_ = fs::path(testing::TempDir()) /
-                       (std::string("accrue_text_dataset_test_") +
-                        testing::UnitTest::GetInstance()->current_test_info()->name() + "_" + std::to_string(getpid()));
-};
-
-TEST_F(TextDatasetTest, FilesAreJoinedAndEachIsEnded) {
-    const auto data = open_dataset({file("a.txt", "ab"), file("b.txt", "\xff")}, 100);
-    ASSERT_EQ(data->size(), 1);
-    EXPECT_THAT(data->sample(0).tokens, ElementsAre('a', 'b', 256, 255));
-    EXPECT_THAT(data->sample(0).targets, ElementsAre('b', 256, 255, 256));
-}
-
-TEST_F(TextDatasetTest, TheLargestTokenIsTheFirstEnd) {
-    const auto largest = open_dataset({file("a.txt", "ab"), file("b.txt", "c")}, 100)->largest_token();
-    EXPECT_EQ(largest.token, 256);
-    EXPECT_THAT(largest.where, AllOf(HasSubstr("a.txt"), HasSubstr("sample 0, place 2")));
-}
-
-TEST_F(TextDatasetTest, TheFingerprintFollowsTheSamplesAndNotTheNames) {
-    const auto one = open_dataset({file("a.txt", "abcd")}, 2)->fingerprint();
-    EXPECT_EQ(open_dataset({file("b.txt", "abcd")}, 2)->fingerprint(), one);
-    EXPECT_EQ(dataset_of_tokens({'a', 'b', 'c', 'd', 256}, 2, "memory")->fingerprint(), one);
-    EXPECT_NE(open_dataset({file("a.txt", "abcd")}, 3)->fingerprint(), one);
-    EXPECT_NE(open_dataset({file("a.txt", "abce")}, 2)->fingerprint(), one);
-}
-
-TEST_F(TextDatasetTest, AnEmptyFileIsAnError) {
-    try {
-        (void)open_dataset({file("a.txt", "text"), file("empty.txt", "")}, 4);
-        FAIL() << "no error";
-    } catch (const Error& error) {
-        EXPECT_THAT(error.what(), AllOf(HasSubstr("empty.txt"), HasSubstr("is empty")));
-    }
+TEST(StreamDatasetTest, TheFingerprintFollowsTheSamplesAndNotTheName) {
+    const auto fingerprint = [](int32_t last, int64_t length, const char* name) {
+        return dataset_of_tokens({1, 2, 3, 4, last}, length, name)->fingerprint();
+    };
+    const std::string one = fingerprint(5, 2, "numbers");
+    EXPECT_EQ(fingerprint(5, 2, "other"), one);
+    EXPECT_NE(fingerprint(5, 3, "numbers"), one);
+    EXPECT_NE(fingerprint(6, 2, "numbers"), one);
 }
 
 }  // namespace

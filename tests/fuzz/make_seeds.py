@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Writes small valid files of every kind that is fuzzed into seeds/: python3 tests/fuzz/make_seeds.py"""
+
+import base64
+import json
+import pathlib
+import struct
+
+SEEDS = pathlib.Path(__file__).parent / "seeds"
+
+
+def write(parser, name, contents):
+    folder = SEEDS / parser
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(contents.encode() if isinstance(contents, str) else contents)
+
+
+def tokenizer_json():
+    vocabulary = {text: i for i, text in enumerate(["a", "b", "ab", "▁", "▁a", "1", "c", "<unk>", "é", "bc", "abc", "<s>"])}
+    merges = ["a b", ["▁", "a"], "b c", "ab c"]
+    begin = {"id": 11, "content": "<s>", "single_word": False, "lstrip": True, "rstrip": False, "normalized": False, "special": True}
+    template = {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [],
+        "special_tokens": {"<s>": {"id": "<s>", "ids": [11], "tokens": ["<s>"]}},
+    }
+    write("tokenizer_json", "characters", json.dumps({
+        "added_tokens": [begin],
+        "normalizer": {"type": "Sequence", "normalizers": [
+            {"type": "NFC"}, {"type": "Prepend", "prepend": "▁"},
+            {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+            {"type": "Replace", "pattern": {"Regex": "[xyz]+"}, "content": "c"}]},
+        "pre_tokenizer": None,
+        "post_processor": template,
+        "decoder": {"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+            {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+        "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "vocab": vocabulary,
+                  "merges": merges}}))
+    write("tokenizer_json", "marks", json.dumps({
+        "added_tokens": [dict(begin, special=False, normalized=True, single_word=True)],
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": True},
+        "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": True},
+        "model": {"vocab": vocabulary, "merges": merges, "ignore_merges": True}}))
+    spelled = {text: i for i, text in enumerate(["a", "b", "Ġ", "ab", "Ġa", "c", "1", "Ã", "©"])}
+    write("tokenizer_json", "bytes", json.dumps({
+        "added_tokens": [{"id": 9, "content": "<s>", "special": True}],
+        "normalizer": {"type": "NFKD"},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}| ?\p{L}+|\s+(?!\S)|\s+"}, "behavior": "Isolated", "invert": False},
+            {"type": "Digits", "individual_digits": True},
+            {"type": "Split", "pattern": {"String": ","}, "behavior": "Removed", "invert": True},
+            {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}]},
+        "post_processor": {"type": "Sequence", "processors": [{"type": "ByteLevel"}]},
+        "decoder": {"type": "ByteLevel"},
+        "model": {"type": "BPE", "dropout": None, "vocab": spelled, "merges": ["a b", "Ġ a"]}}))
+
+
+def tokenizer_ranks():
+    tokens = [bytes([letter]) for letter in b"abc 1'\n"] + [b"ab", b" a", b"abc", b"\xc3\xa9"]
+    write("tokenizer_ranks", "small",
+          "".join(f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(tokens)))
+    write("tokenizer_ranks", "holes", "YQ== 0\r\nYg== 70\r\nYWI= 300\r\n\r\n")
+
+
+def safetensors(tensors):
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, (dtype, shape, contents) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(contents)]}
+        data += contents
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def all_safetensors():
+    write("safetensors", "weights", safetensors({
+        "a": ("F32", [2, 3], struct.pack("<6f", 1, -2, 3, 4, 5, 6)), "b": ("BF16", [2], b"\x80\x3f\0\0"),
+        "c": ("F16", [1, 1], b"\0\x3c"), "d": ("F64", [], struct.pack("<d", 0.5)), "e": ("F8_E4M3", [3], b"abc"),
+        "empty": ("F32", [0, 7], b"")}))
+    ids = struct.pack("<6q", 1, 2, 3, 4, 5, 0)
+    write("safetensors", "rows", safetensors({
+        "input_ids": ("I64", [2, 3], ids), "labels": ("I64", [2, 3], struct.pack("<6q", 1, 2, 3, -100, 5, -100))}))
+    write("safetensors", "rows16", safetensors({"input_ids": ("I16", [1, 2], b"\1\0\2\0"), "labels": ("U8", [1, 2], b"\1\2")}))
+
+
+def gguf_text(text):
+    return struct.pack("<Q", len(text)) + text.encode()
+
+
+def gguf():
+    values = [
+        ("general.architecture", 8, gguf_text("llama")), ("general.alignment", 4, struct.pack("<I", 32)),
+        ("a.u8", 0, b"\1"), ("a.i16", 3, b"\xff\xff"), ("a.f32", 6, struct.pack("<f", 1e-5)), ("a.bool", 7, b"\1"),
+        ("a.u64", 10, struct.pack("<Q", 7)), ("a.f64", 12, struct.pack("<d", 0.1)),
+        ("t.tokens", 9, struct.pack("<IQ", 8, 2) + gguf_text("a") + gguf_text("b")),
+        ("t.scores", 9, struct.pack("<IQ2f", 6, 2, 0, -1)), ("t.flags", 9, struct.pack("<IQ", 7, 2) + b"\0\1"),
+        ("t.none", 9, struct.pack("<IQ", 5, 0))]
+    tensors = [("wide", [3, 2], 30, 12), ("flat", [5], 0, 20), ("deep", [2, 1, 2, 1], 1, 8), ("packed", [32], 8, 34)]
+    header = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values))
+    header += b"".join(gguf_text(key) + struct.pack("<I", kind) + value for key, kind, value in values)
+    data = b""
+    for name, shape, kind, size in tensors:
+        header += gguf_text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, len(data))
+        data += b"\x3f" * size + b"\0" * (-size % 32)
+    write("gguf", "tensors", header + b"\0" * (-len(header) % 32) + data)
+    write("gguf", "metadata", b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + gguf_text("k") + struct.pack("<Ii", 5, -1))
+
+
+def jsonl():
+    lines = [{"text": "one é\n"}, {"prompt": "a", "completion": "b"}, {"text": ""},
+             {"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"},
+                           {"role": "assistant", "content": "a\ud83d\ude00"}]}]
+    write("jsonl", "good", "\ufeff" + "\r\n".join(json.dumps(line) for line in lines))
+    write("jsonl", "bad", '{"text": 1}\n\nnot json\n[]\n{"messages": []}\n{"messages": [{"role": "cook"}]}\n{"text": "good"}\n')
+    write("jsonl", "deep", '{"text": "a", "more": ' + "[" * 1000 + "]" * 1000 + "}\n")
+
+
+def bin_files():
+    write("bin", "plain", struct.pack("<4H", 1, 2, 50256, 3))
+    write("bin", "wide", struct.pack("<3I", 1, 70000, 3))
+    for name, magic, version, letter in [("llmc16", 20240520, 1, "H"), ("llmc32", 20240801, 7, "I")]:
+        write("bin", name, struct.pack("<256i", magic, version, 5, *[0] * 253) + struct.pack(f"<5{letter}", 1, 2, 3, 4, 5))
+
+
+def token_cache():
+    records = [(40, 20, 1, 2, 9, 0, 3), (60, 20, 3, 4, 5, 0, 0), (100, 10, 5, 6, 7, 1, 39)]
+    write("token_cache", "documents", b"".join(struct.pack("<qqQQiIq", *record) for record in records))
+
+
+for make in [tokenizer_json, tokenizer_ranks, all_safetensors, gguf, jsonl, bin_files, token_cache]:
+    make()

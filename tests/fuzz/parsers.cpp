@@ -1,0 +1,34 @@
+#include "tests/fuzz/parsers.h"
+
+#include <array>
+
+#include "accrue/base/error.h"
+
+namespace accrue::fuzz {
+namespace {
+
+template <void (*parse)(std::string_view)>
+void without_errors(std::string_view bytes) {
+    try {
+        parse(bytes);
+    } catch (const Error&) {  // the bytes are no such file, and a sentence says why
+    }
+}
+
+constexpr std::array<Parser, 7> kParsers = {{
+    {"tokenizer_json", without_errors<run_tokenizer_json>},
+    {"tokenizer_ranks", without_errors<run_tokenizer_ranks>},
+    {"safetensors", without_errors<run_safetensors>},
+    {"gguf", without_errors<run_gguf>},
+    {"jsonl", without_errors<run_jsonl>},
+    {"bin", without_errors<run_bin>},
+    {"token_cache", without_errors<run_token_cache>},
+}};
+
+}  // namespace
+
+std::span<const Parser> parsers() {
+    return kParsers;
+}
+
+}  // namespace accrue::fuzz

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace accrue::fuzz {
+
+// Reads bytes as one kind of file, as the program would, and uses all that it finds in them. Bytes that are no such
+// file end in accrue::Error, which is caught here; anything else that is thrown is a mistake in the parser.
+struct Parser {
+    std::string_view name;  // also the folder of its seeds
+    void (*run)(std::string_view bytes);
+};
+
+// All kinds of file that come from others.
+[[nodiscard]] std::span<const Parser> parsers();
+
+// What parsers() lists, one file each.
+void run_tokenizer_json(std::string_view bytes);
+void run_tokenizer_ranks(std::string_view bytes);
+void run_safetensors(std::string_view bytes);
+void run_gguf(std::string_view bytes);
+void run_jsonl(std::string_view bytes);
+void run_bin(std::string_view bytes);
+void run_token_cache(std::string_view bytes);
+
+}  // namespace accrue::fuzz
