@@ -184,7 +184,7 @@ private:
             throw Error(cat("the SentencePiece library refuses the model: ", status.ToString()));
         }
         const Texts some(parts_.begin(),
-                         parts_.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(10, parts_.size())));
+                         parts_.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(2, parts_.size())));
         const Encode encode = [&](std::string_view text) {
             std::vector<int> ids;
             (void)library.Encode(text, &ids);
