@@ -159,6 +159,24 @@ TEST_F(ExportProgramTest, ATokenizerGoesAlong) {
     }
 }
 
+TEST_F(ExportProgramTest, ASentencePieceVocabularyGoesAlong) {
+    auto json = nlohmann::json::parse(read_text(golden("llama") / "config.json"));
+    json["vocab_size"] = 700;
+    const ModelConfig config = parse_model_config(json.dump(), "test", 0);
+    const std::vector<float> weights(static_cast<size_t>(decoder_parameters(config).list.flat_elements), 0.5F);
+    for (const std::string name : {"tokenizer.json", "tokenizer.model"}) {
+        SCOPED_TRACE(name);
+        export_model(config, weights, {.output = folder_ / name, .files = {golden("tokenizer-sentencepiece") / name}});
+        expect_says({"export", name, "--to", "gguf", "--output", name + ".gguf"},
+                    {"vocabulary:  " + name + "/" + name});
+        const GgufFile gguf(folder_ / (name + ".gguf"));
+        EXPECT_EQ(*gguf.find("tokenizer.ggml.model"), GgufValue(std::string("llama")));
+        EXPECT_EQ(length_of(std::get<GgufArray>(*gguf.find("tokenizer.ggml.scores"))), 700);
+        EXPECT_EQ(*gguf.find("tokenizer.ggml.add_space_prefix"), GgufValue(true));
+        EXPECT_EQ(gguf.find("tokenizer.ggml.merges"), nullptr);
+    }
+}
+
 TEST_F(ExportProgramTest, ATokenizerThatLlamaCppCannotHoldIsSaidOrRefused) {
     copy_model("llama", folder_ / "model", {});
     const fs::path tokenizer = folder_ / "model" / "tokenizer.json";
@@ -171,7 +189,10 @@ TEST_F(ExportProgramTest, ATokenizerThatLlamaCppCannotHoldIsSaidOrRefused) {
                 {"vocabulary:  none: model/tokenizer.json cuts text in a way that has no name in llama.cpp"});
     fs::copy_file(golden("tokenizer-llama2") / "tokenizer.json", tokenizer, fs::copy_options::overwrite_existing);
     expect_says({"export", "model", "--to", "gguf", "--output", "b.gguf"},
-                {"vocabulary:  none: model/tokenizer.json is no byte-level BPE"});
+                {"vocabulary:  none: model/tokenizer.json merges tokens in an order that scores of tokens"});
+    fs::remove(tokenizer);
+    fs::copy_file(golden("tokenizer-sentencepiece") / "tokenizer.model", folder_ / "model" / "tokenizer.model");
+    expect_says({"export", "model", "--to", "gguf", "--output", "d.gguf"}, {"the tokenizer has 700 tokens"}, 1);
     write_text(tokenizer, "{}");
     expect_says({"export", "model", "--to", "gguf", "--output", "c.gguf"},
                 {"model/tokenizer.json is not a tokenizer.json"}, 1);

@@ -6,6 +6,7 @@
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
+#include "accrue/cli/gguf_sentencepiece.h"
 #include "accrue/cli/gguf_vocabulary.h"
 #include "accrue/data/tokenizer.h"
 #include "accrue/model/export.h"
@@ -64,15 +65,21 @@ fs::path default_output(const fs::path& name, const ExportRequest& request) {
 
 // The vocabulary for a GGUF file, and what to say about it.
 std::string choose_vocabulary(const Source& source, ExportRequest& request) {
-    const fs::path tokenizer = source.folder / "tokenizer.json";
-    if (!source.folder.empty() && fs::exists(tokenizer)) {
-        const GgufVocabulary vocabulary = vocabulary_of_json(tokenizer);
-        request.tokenizer = vocabulary.tokenizer;
-        return vocabulary.tokenizer ? tokenizer.string() : "none: " + vocabulary.reason;
-    }
     if (source.speaks_bytes) {
         request.tokenizer = vocabulary_of_bytes();
         return "bytes";
+    }
+    const auto take = [&](const fs::path& file, const GgufVocabulary& vocabulary) {
+        request.tokenizer = vocabulary.tokenizer;
+        return vocabulary.tokenizer ? file.string() : "none: " + vocabulary.reason;
+    };
+    const fs::path json = source.folder / "tokenizer.json";
+    const fs::path model = source.folder / "tokenizer.model";
+    if (!source.folder.empty() && fs::exists(json)) {
+        return take(json, vocabulary_of_json(json));
+    }
+    if (!source.folder.empty() && fs::exists(model)) {
+        return take(model, vocabulary_of_sentencepiece(model));
     }
     return "none: there is no tokenizer.json";
 }

@@ -1,10 +1,14 @@
 #include "accrue/cli/gguf_vocabulary.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/cli/gguf_sentencepiece.h"
 #include "accrue/data/byte_alphabet.h"
+#include "accrue/data/pipeline_tokenizer.h"
 #include "accrue/data/tokenizer.h"
 
 namespace accrue {
@@ -51,28 +55,86 @@ void set_token(GgufTokenizer& tokenizer, size_t id, const std::string& text, int
     tokenizer.types[id] = type;
 }
 
-// The id that a template puts before a text, if it puts one.
-std::optional<uint32_t> begin_of(const Json& processor) {
-    if (!processor.is_object()) {
+// What a template puts around a text.
+struct Around {
+    std::optional<uint32_t> before;
+    std::optional<uint32_t> behind;
+};
+
+std::optional<uint32_t> special_of(const Json& processor, const Json& piece) {
+    if (!piece.contains("SpecialToken")) {
         return std::nullopt;
     }
-    if (processor.value("type", "") == "Sequence") {
-        for (const Json& part : processor.at("processors")) {
-            if (const auto begin = begin_of(part)) {
-                return begin;
-            }
-        }
-    }
-    if (processor.value("type", "") != "TemplateProcessing" || processor.at("single").empty() ||
-        !processor.at("single").at(0).contains("SpecialToken")) {
-        return std::nullopt;
-    }
-    const std::string name = processor.at("single").at(0).at("SpecialToken").at("id");
+    const std::string name = piece.at("SpecialToken").at("id");
     return processor.at("special_tokens").at(name).at("ids").at(0).get<uint32_t>();
 }
 
-GgufTokenizer read_vocabulary(const Json& json, const std::string& pre, const std::string& file) {
-    GgufTokenizer tokenizer{.model = "gpt2", .pre = pre, .tokens = {}};
+Around around_of(const Json& processor) {
+    Around around;
+    if (!processor.is_object()) {
+        return around;
+    }
+    if (processor.value("type", "") == "Sequence") {
+        for (const Json& part : processor.at("processors")) {
+            const Around found = around_of(part);
+            around.before = found.before ? found.before : around.before;
+            around.behind = found.behind ? found.behind : around.behind;
+        }
+    }
+    if (processor.value("type", "") == "TemplateProcessing" && !processor.at("single").empty()) {
+        around.before = special_of(processor, processor.at("single").front());
+        around.behind = special_of(processor, processor.at("single").back());
+    }
+    return around;
+}
+
+// What llama.cpp would do otherwise than the file says; empty if nothing. It knows no normalizers here; NFC, which
+// Qwen's files have, is left out by its own converter too. Whole words first is what it does for Llama 3 and only there.
+std::string difference_of(const Json& json, const std::string& pre) {
+    const Json normalizer = json.value("normalizer", Json());
+    if (!normalizer.is_null() && normalizer.value("type", "") != "NFC") {
+        return "rewrites text before it cuts it, which llama.cpp does not";
+    }
+    if (json.at("model").value("ignore_merges", false) && pre != "llama-bpe") {
+        return "takes whole words before it merges, which llama.cpp does for Llama 3's way of cutting only";
+    }
+    return "";
+}
+
+GgufVocabulary byte_level_vocabulary(const Json& json, const std::filesystem::path& file) {
+    const std::string pre = pre_tokenizer_name(json.at("pre_tokenizer"));
+    if (pre.empty()) {
+        return {.tokenizer = std::nullopt,
+                .reason = cat(file.string(), " cuts text in a way that has no name in llama.cpp")};
+    }
+    if (const std::string difference = difference_of(json, pre); !difference.empty()) {
+        return {.tokenizer = std::nullopt, .reason = cat(file.string(), " ", difference)};
+    }
+    GgufTokenizer tokenizer = read_tokens(json, file.string());
+    tokenizer.model = "gpt2";
+    tokenizer.pre = pre;
+    for (const Json& merge : json.at("model").at("merges")) {
+        tokenizer.merges.push_back(merge.is_string()
+                                       ? merge.get<std::string>()
+                                       : cat(merge.at(0).get<std::string>(), " ", merge.at(1).get<std::string>()));
+    }
+    return {.tokenizer = std::move(tokenizer), .reason = ""};
+}
+
+bool is_byte_level(const Json& pre) {
+    if (!pre.is_object()) {
+        return false;
+    }
+    const std::string type = pre.value("type", "");
+    const Json parts = type == "Sequence" ? pre.at("pretokenizers") : Json::array();
+    return type == "ByteLevel" || std::any_of(parts.begin(), parts.end(), is_byte_level);
+}
+
+}  // namespace
+
+GgufTokenizer read_tokens(const Json& json, const std::string& file) {
+    GgufTokenizer tokenizer{.model = "", .pre = "", .tokens = {}};
+    std::vector<AddedToken> added_tokens;
     for (const auto& [token, id] : json.at("model").at("vocab").items()) {
         set_token(tokenizer, id.get<size_t>(), token, GgufTokenizer::normal, file);
     }
@@ -81,35 +143,26 @@ GgufTokenizer read_vocabulary(const Json& json, const std::string& pre, const st
         const std::string text = added.at("content");
         set_token(tokenizer, id, text,
                   added.value("special", false) ? GgufTokenizer::control : GgufTokenizer::user_defined, file);
-        // The names by which the families' tokenizers end a document.
-        if (text == "<|endoftext|>" || text == "<|end_of_text|>") {
-            tokenizer.end = static_cast<uint32_t>(id);
-        }
+        added_tokens.push_back({.id = static_cast<int32_t>(id), .content = text});
     }
-    for (const Json& merge : json.at("model").at("merges")) {
-        tokenizer.merges.push_back(merge.is_string()
-                                       ? merge.get<std::string>()
-                                       : cat(merge.at(0).get<std::string>(), " ", merge.at(1).get<std::string>()));
+    if (const auto end = end_of_document_of(added_tokens)) {
+        tokenizer.end = static_cast<uint32_t>(*end);
     }
-    tokenizer.begin = begin_of(json.value("post_processor", Json()));
-    tokenizer.add_begin = tokenizer.begin.has_value();
+    const Around around = around_of(json.value("post_processor", Json()));
+    tokenizer.begin = around.before;
+    tokenizer.add_begin = around.before.has_value();
+    tokenizer.add_end = around.behind.has_value() && around.behind == tokenizer.end;
     return tokenizer;
 }
-
-}  // namespace
 
 GgufVocabulary vocabulary_of_json(const std::filesystem::path& file) {
     try {
         const Json json = Json::parse(read_text(file));
-        if (json.at("model").value("type", "") != "BPE" || !json.at("pre_tokenizer").is_object()) {
-            return {.tokenizer = std::nullopt, .reason = cat(file.string(), " is no byte-level BPE")};
+        if (json.at("model").value("type", "") != "BPE") {
+            return {.tokenizer = std::nullopt, .reason = cat(file.string(), " is no byte-pair encoding")};
         }
-        const std::string pre = pre_tokenizer_name(json.at("pre_tokenizer"));
-        if (pre.empty()) {
-            return {.tokenizer = std::nullopt,
-                    .reason = cat(file.string(), " cuts text in a way that has no name in llama.cpp")};
-        }
-        return {.tokenizer = read_vocabulary(json, pre, file.string()), .reason = ""};
+        return is_byte_level(json.value("pre_tokenizer", Json())) ? byte_level_vocabulary(json, file)
+                                                                  : sentencepiece_vocabulary_of_json(json, file);
     } catch (const Json::exception& fault) {
         throw Error(cat(file.string(), " is no tokenizer.json that can be read: ", fault.what()));
     }

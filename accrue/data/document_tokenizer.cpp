@@ -26,7 +26,9 @@ void DocumentTokenizer::operator()(const Document& document, PiecePlace place, T
         tokenized.ids = begin_;
     }
     for (const DocumentPart& part : document.parts) {
-        append(part, tokenized.ids);
+        const std::vector<int32_t> more =
+            part.text.empty() ? part.ids : ids_of(part, &part == &first ? place : PiecePlace::first);
+        tokenized.ids.insert(tokenized.ids.end(), more.begin(), more.end());
         tokenized.counted.resize(tokenized.ids.size(), part.counted ? 1 : 0);
     }
     if (!document.unfinished && !tokenized.ids.empty() && tokenized.ids.back() == tokenizer_.end_of_document()) {
@@ -35,14 +37,11 @@ void DocumentTokenizer::operator()(const Document& document, PiecePlace place, T
     }
 }
 
-void DocumentTokenizer::append(const DocumentPart& part, std::vector<int32_t>& ids) const {
-    if (part.text.empty()) {
-        ids.insert(ids.end(), part.ids.begin(), part.ids.end());
-        return;
+std::vector<int32_t> DocumentTokenizer::ids_of(const DocumentPart& part, PiecePlace place) const {
+    if (part.has_markup) {
+        return tokenizer_.encode(part.text, Special::without);
     }
-    const std::vector<int32_t> more =
-        part.has_markup ? tokenizer_.encode(part.text, Special::without) : tokenizer_.encode_plain(part.text);
-    ids.insert(ids.end(), more.begin(), more.end());
+    return place == PiecePlace::later ? tokenizer_.encode_later_part(part.text) : tokenizer_.encode_plain(part.text);
 }
 
 void tokenize_document(const Tokenizer& tokenizer, const Document& document, PiecePlace place,

@@ -10,7 +10,8 @@
 namespace accrue {
 
 // Puts documents through a tokenizer. Special tokens are recognised in a chat format's own marks only: in any other text
-// they stay text. A document that begins with text gets what the tokenizer puts before a text. An end token at its end is
+// they stay text. A document that begins with text gets what the tokenizer puts before a text;
+// later pieces of it do not. An end token at its end is
 // left out, because the samples bring it. May be called from several threads at once; needs the tokenizer to stay.
 class DocumentTokenizer {
 public:
@@ -18,7 +19,7 @@ public:
     void operator()(const Document& document, PiecePlace place, TokenizedDocument& tokenized) const;
 
 private:
-    void append(const DocumentPart& part, std::vector<int32_t>& ids) const;
+    [[nodiscard]] std::vector<int32_t> ids_of(const DocumentPart& part, PiecePlace place) const;
 
     const Tokenizer& tokenizer_;
     // What stands before a text, such as a begin of text.

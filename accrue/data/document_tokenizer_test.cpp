@@ -1,7 +1,14 @@
 #include "accrue/data/document_tokenizer.h"
 
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "accrue/base/error.h"
+#include "accrue/base/file.h"
+#include "accrue/data/stories.h"
 
 namespace accrue {
 namespace {
@@ -28,6 +35,10 @@ public:
     [[nodiscard]] std::vector<int32_t> encode_plain(std::string_view text) const override {
         return bytes_.encode(text);
     }
+    // Recognisable by a plus.
+    [[nodiscard]] std::vector<int32_t> encode_later_part(std::string_view text) const override {
+        return bytes_.encode(cat("+", text));
+    }
     [[nodiscard]] std::string decode(std::span<const int32_t> ids, Special) const override {
         return bytes_.decode(ids);
     }
@@ -53,8 +64,8 @@ TEST(DocumentTokenizerTest, ADocumentGetsABeginAndNoEnd) {
         << "ids are taken as they are";
 }
 
-TEST(DocumentTokenizerTest, ALaterPieceGetsNoBegin) {
-    EXPECT_THAT(tokenized({.parts = {{.text = "ab", .ids = {}}}}, PiecePlace::later).ids, ElementsAre('a', 'b'));
+TEST(DocumentTokenizerTest, ALaterPieceGoesOnAndGetsNoBegin) {
+    EXPECT_THAT(tokenized({.parts = {{.text = "ab", .ids = {}}}}, PiecePlace::later).ids, ElementsAre('+', 'a', 'b'));
 }
 
 TEST(DocumentTokenizerTest, SpecialTokensAreRecognisedInMarksOnly) {
@@ -84,6 +95,35 @@ TEST(DocumentTokenizerTest, ATokenizerThatPutsNothingAroundATextHasNoBegin) {
     TokenizedDocument result;
     DocumentTokenizer{bytes}({.parts = {{.text = "ab", .ids = {}}}}, PiecePlace::first, result);
     EXPECT_THAT(result.ids, ElementsAre('a', 'b'));
+}
+
+// A file of several pieces gives the ids that its text gives as a whole: no mark for a space at the start of a piece.
+TEST(DocumentTokenizerTest, PiecesGiveTheIdsOfTheWhole) {
+    const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / cat("pieces_", ::getpid());
+    std::filesystem::create_directories(folder);
+    const std::string text = "naïve 東京 " + stories(5, 3'300'000);
+    write_text(folder / "stories.txt", text);
+    for (const char* name : {"tokenizer-gpt2", "tokenizer-llama3", "tokenizer-qwen2", "tokenizer-llama2",
+                             "tokenizer-sentencepiece/tokenizer.json", "tokenizer-sentencepiece/tokenizer.model"}) {
+        const std::unique_ptr<Tokenizer> tokenizer =
+            open_tokenizer(std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name);
+        const DocumentTokenizer tokenize(*tokenizer);
+        const std::unique_ptr<DocumentReader> reader = open_documents(folder / "stories.txt", {});
+        Document document;
+        TokenizedDocument piece;
+        std::vector<int32_t> ids;
+        int pieces = 0;
+        for (PiecePlace place = PiecePlace::first; reader->next(document); place = PiecePlace::later) {
+            tokenize(document, place, piece);
+            ids.insert(ids.end(), piece.ids.begin(), piece.ids.end());
+            ++pieces;
+        }
+        EXPECT_GT(pieces, 3);
+        TokenizedDocument whole;
+        tokenize({.parts = {{.text = text, .ids = {}}}}, PiecePlace::first, whole);
+        EXPECT_TRUE(ids == whole.ids) << name << ": " << ids.size() << " ids, whole " << whole.ids.size();
+    }
+    std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -5,11 +5,13 @@
 namespace accrue {
 
 Normalizer prepend_step(std::string prefix) {
-    return [prefix = std::move(prefix)](const std::string& text) { return text.empty() ? text : prefix + text; };
+    return {.rewrite = [prefix =
+                            std::move(prefix)](const std::string& text) { return text.empty() ? text : prefix + text; },
+            .is_prefix = true};
 }
 
 Normalizer replace_step(std::string from, std::string to) {
-    return [from = std::move(from), to = std::move(to)](const std::string& text) {
+    return {[from = std::move(from), to = std::move(to)](const std::string& text) {
         std::string result;
         result.reserve(text.size());
         size_t taken = 0;
@@ -19,12 +21,12 @@ Normalizer replace_step(std::string from, std::string to) {
             taken = found + from.size();
         }
         return result.append(text, taken);
-    };
+    }};
 }
 
 Normalizer replace_step(Pattern from, std::string to) {
     const auto pattern = std::make_shared<const Pattern>(std::move(from));
-    return [pattern, to = std::move(to)](const std::string& text) {
+    return {[pattern, to = std::move(to)](const std::string& text) {
         const std::string seen = with_invalid_bytes_replaced(text);
         std::string result;
         size_t taken = 0;
@@ -34,11 +36,11 @@ Normalizer replace_step(Pattern from, std::string to) {
             taken = match.end;
         }
         return result.append(text, taken);
-    };
+    }};
 }
 
 Normalizer normal_form_step(NormalForm form) {
-    return [form](const std::string& text) { return normalized(text, form); };
+    return {[form](const std::string& text) { return normalized(text, form); }};
 }
 
 }  // namespace accrue

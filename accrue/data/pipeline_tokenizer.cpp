@@ -7,9 +7,11 @@
 namespace accrue {
 namespace {
 
-std::string run_all(const std::vector<Normalizer>& steps, std::string text) {
+std::string run_all(const std::vector<Normalizer>& steps, std::string text, PieceStart start) {
     for (const Normalizer& step : steps) {
-        text = step(std::move(text));
+        if (!step.is_prefix || start != PieceStart::later_part) {
+            text = step(std::move(text));
+        }
     }
     return text;
 }
@@ -23,7 +25,7 @@ std::vector<AddedToken> found_as_given(std::vector<AddedToken> tokens) {
 std::vector<AddedToken> found_normalized(std::vector<AddedToken> tokens, const std::vector<Normalizer>& steps) {
     std::erase_if(tokens, [](const AddedToken& token) { return !token.normalized; });
     for (AddedToken& token : tokens) {
-        token.content = run_all(steps, std::move(token.content));
+        token.content = run_all(steps, std::move(token.content), PieceStart::inside);
     }
     return tokens;
 }
@@ -56,7 +58,7 @@ public:
         if (special == Special::with) {
             ids = parts_.before;
         }
-        append(text, as_given_, normalized_, ids);
+        append({text, PieceStart::text_begin}, as_given_, normalized_, ids);
         if (special == Special::with) {
             ids.insert(ids.end(), parts_.behind.begin(), parts_.behind.end());
         }
@@ -64,10 +66,10 @@ public:
     }
 
     [[nodiscard]] std::vector<int32_t> encode_plain(std::string_view text) const override {
-        std::vector<int32_t> ids;
-        ids.reserve(text.size() / 3);
-        append(text, plain_as_given_, plain_normalized_, ids);
-        return ids;
+        return plain_ids_of({text, PieceStart::text_begin});
+    }
+    [[nodiscard]] std::vector<int32_t> encode_later_part(std::string_view text) const override {
+        return plain_ids_of({text, PieceStart::later_part});
     }
 
     [[nodiscard]] std::string decode(std::span<const int32_t> ids, Special special) const override {
@@ -101,30 +103,41 @@ public:
 private:
     [[nodiscard]] bool has(int32_t id) const { return id >= 0 && static_cast<size_t>(id) < parts_.texts.size(); }
 
-    void append(std::string_view text, const AddedTokenFinder& as_given, const AddedTokenFinder& normalized,
+    [[nodiscard]] std::vector<int32_t> plain_ids_of(const Piece& whole) const {
+        std::vector<int32_t> ids;
+        ids.reserve(whole.text.size() / 3);
+        append(whole, plain_as_given_, plain_normalized_, ids);
+        return ids;
+    }
+
+    static PieceStart start_of(std::string_view segment, const Piece& whole) {
+        return segment.data() == whole.text.data() ? whole.start : PieceStart::inside;
+    }
+
+    void append(const Piece& whole, const AddedTokenFinder& as_given, const AddedTokenFinder& normalized,
                 std::vector<int32_t>& ids) const {
         Merger merger(model_.merges());
-        for (const AddedTokenFinder::Segment& segment : as_given.split(text)) {
-            const bool at_start = segment.text.data() == text.data();
+        for (const AddedTokenFinder::Segment& segment : as_given.split(whole.text)) {
+            const PieceStart start = start_of(segment.text, whole);
             if (segment.id >= 0) {
                 ids.push_back(segment.id);
             } else if (parts_.normalizers.empty()) {
-                append_normalized(segment.text, at_start, normalized, merger, ids);
+                append_normalized({segment.text, start}, normalized, merger, ids);
             } else {
-                const std::string changed = run_all(parts_.normalizers, std::string(segment.text));
-                append_normalized(changed, at_start, normalized, merger, ids);
+                const std::string changed = run_all(parts_.normalizers, std::string(segment.text), start);
+                append_normalized({changed, start}, normalized, merger, ids);
             }
         }
     }
 
-    void append_normalized(std::string_view text, bool at_start, const AddedTokenFinder& normalized, Merger& merger,
+    void append_normalized(const Piece& whole, const AddedTokenFinder& normalized, Merger& merger,
                            std::vector<int32_t>& ids) const {
         const PieceSink sink = [&](const Piece& piece) { model_.append(piece.text, merger, ids); };
-        for (const AddedTokenFinder::Segment& segment : normalized.split(text)) {
+        for (const AddedTokenFinder::Segment& segment : normalized.split(whole.text)) {
             if (segment.id >= 0) {
                 ids.push_back(segment.id);
             } else {
-                split_by_all(parts_.splitters, {segment.text, at_start && segment.text.data() == text.data()}, sink);
+                split_by_all(parts_.splitters, {segment.text, start_of(segment.text, whole)}, sink);
             }
         }
     }

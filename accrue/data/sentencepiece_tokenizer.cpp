@@ -4,37 +4,79 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/hash.h"
+#include "accrue/data/sentencepiece_bpe.h"
+#include "accrue/data/sentencepiece_model.h"
 #include "accrue/data/tokenizer_files.h"
+#include "accrue/data/unicode.h"
 
 namespace accrue {
 namespace {
+
+using Library = sentencepiece::SentencePieceProcessor;
+
+void check(const sentencepiece::util::Status& status) {
+    if (!status.ok()) {
+        throw Error(cat("the SentencePiece library failed: ", status.ToString()));
+    }
+}
+
+std::vector<int32_t> encode_with(const Library& library, std::string_view text) {
+    std::vector<int> pieces;
+    check(library.Encode(text, &pieces));
+    return {pieces.begin(), pieces.end()};
+}
+
+// Encodes the later part of a text, by the library. Where it removes extra spaces, a space that the part begins with
+// comes back as the mark before the text; otherwise there must be no such mark.
+class LaterParts {
+public:
+    LaterParts(const SentencePieceModel& model, std::string_view contents) : keeps_mark_(model.remove_extra_spaces) {
+        if (model.add_prefix) {
+            check(unmarked_.emplace().LoadFromSerializedProto(without_prefix(contents)));
+        }
+    }
+
+    [[nodiscard]] std::vector<int32_t> encode(const Library& library, std::string_view text) const {
+        const bool begins_with_space = !text.empty() && is_white_space(character_at(text, 0).value);
+        const bool marked = !unmarked_ || (keeps_mark_ && begins_with_space);
+        return encode_with(marked ? library : *unmarked_, text);
+    }
+
+private:
+    bool keeps_mark_;
+    std::optional<Library> unmarked_;
+};
 
 class SentencePieceTokenizer final : public Tokenizer {
 public:
     SentencePieceTokenizer(std::string_view contents, const std::string& name)
         : fingerprint_(hash_of(std::as_bytes(std::span(contents)))) {
-        const auto status = model_.LoadFromSerializedProto(contents);
+        const auto status = library_.LoadFromSerializedProto(contents);
         if (!status.ok()) {
             throw Error(cat(name, " is neither a tokenizer.json nor a list of ranks nor a SentencePiece model: ",
                             status.ToString()));
         }
+        const SentencePieceModel model = read_sentencepiece_model(contents, name);
+        pairs_ = SentencePieceBpe::of(model);
+        if (!pairs_) {
+            later_parts_.emplace(model, contents);
+        }
     }
 
     [[nodiscard]] std::vector<int32_t> encode(std::string_view text, Special special) const override {
-        std::vector<int> pieces;
-        check(model_.Encode(text, &pieces));
-        std::vector<int32_t> ids;
-        ids.reserve(pieces.size() + 1);
-        if (special == Special::with && model_.bos_id() >= 0) {
-            ids.push_back(model_.bos_id());
+        std::vector<int32_t> ids = encode_plain(text);
+        if (special == Special::with && library_.bos_id() >= 0) {
+            ids.insert(ids.begin(), library_.bos_id());
         }
-        ids.insert(ids.end(), pieces.begin(), pieces.end());
         return ids;
     }
 
-    // The library never reads control symbols in a text.
+    // Neither the library nor our own pairs read control symbols in a text.
     [[nodiscard]] std::vector<int32_t> encode_plain(std::string_view text) const override {
-        return encode(text, Special::without);
+        return pairs_ ? pairs_->encode(text, TextStart::begins) : encode_with(library_, text);
+    }
+    [[nodiscard]] std::vector<int32_t> encode_later_part(std::string_view text) const override {
+        return pairs_ ? pairs_->encode(text, TextStart::continues) : later_parts_->encode(library_, text);
     }
 
     [[nodiscard]] std::string decode(std::span<const int32_t> ids, Special special) const override {
@@ -42,7 +84,7 @@ public:
         std::vector<int> run;
         const auto flush = [&] {
             std::string part;
-            check(model_.Decode(run, &part));
+            check(library_.Decode(run, &part));
             text += part;
             run.clear();
         };
@@ -50,36 +92,33 @@ public:
             if (!has(id)) {
                 continue;
             }
-            if (!model_.IsControl(id)) {
+            if (!library_.IsControl(id)) {
                 run.push_back(id);
             } else if (special == Special::with) {
                 flush();
-                text += model_.IdToPiece(id);
+                text += library_.IdToPiece(id);
             }
         }
         flush();
         return text;
     }
 
-    [[nodiscard]] int64_t vocabulary() const override { return model_.GetPieceSize(); }
+    [[nodiscard]] int64_t vocabulary() const override { return library_.GetPieceSize(); }
     [[nodiscard]] std::optional<int32_t> end_of_document() const override {
-        return model_.eos_id() >= 0 ? std::optional<int32_t>(model_.eos_id()) : std::nullopt;
+        return library_.eos_id() >= 0 ? std::optional<int32_t>(library_.eos_id()) : std::nullopt;
     }
     [[nodiscard]] std::string token_text(int32_t id) const override {
-        return has(id) ? model_.IdToPiece(id) : std::string();
+        return has(id) ? library_.IdToPiece(id) : std::string();
     }
     [[nodiscard]] std::string fingerprint() const override { return fingerprint_; }
 
 private:
-    [[nodiscard]] bool has(int32_t id) const { return id >= 0 && id < model_.GetPieceSize(); }
+    [[nodiscard]] bool has(int32_t id) const { return id >= 0 && id < library_.GetPieceSize(); }
 
-    static void check(const sentencepiece::util::Status& status) {
-        if (!status.ok()) {
-            throw Error(cat("the SentencePiece library failed: ", status.ToString()));
-        }
-    }
-
-    sentencepiece::SentencePieceProcessor model_;
+    // Reads the model and decodes; also encodes what our own pairs do not cover.
+    Library library_;
+    std::optional<SentencePieceBpe> pairs_;
+    std::optional<LaterParts> later_parts_;
     std::string fingerprint_;
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 void hand_on(const Piece& piece, size_t begin, size_t end, const PieceSink& sink) {
     if (begin < end) {
-        sink({piece.text.substr(begin, end - begin), piece.at_start && begin == 0});
+        sink({piece.text.substr(begin, end - begin), begin == 0 ? piece.start : PieceStart::inside});
     }
 }
 
@@ -51,7 +51,9 @@ std::string marked(const Piece& piece, const std::string& mark, PrependMark prep
             text.push_back(letter);
         }
     }
-    const bool wanted = prepend == PrependMark::always || (prepend == PrependMark::first_piece && piece.at_start);
+    const bool wanted = prepend == PrependMark::always
+                            ? piece.start != PieceStart::later_part
+                            : prepend == PrependMark::first_piece && piece.start == PieceStart::text_begin;
     return wanted && !text.starts_with(mark) ? mark + text : text;
 }
 
@@ -79,10 +81,10 @@ Splitter pattern_splitter(std::string_view pattern, Keep keep) {
 
 Splitter prefix_space_splitter() {
     return [](const Piece& piece, const PieceSink& sink) {
-        if (piece.text.starts_with(' ')) {
+        if (piece.text.starts_with(' ') || piece.start == PieceStart::later_part) {
             sink(piece);
         } else {
-            sink({std::string(" ").append(piece.text), piece.at_start});
+            sink({std::string(" ").append(piece.text), piece.start});
         }
     };
 }
@@ -90,7 +92,7 @@ Splitter prefix_space_splitter() {
 Splitter mark_splitter(std::string mark, PrependMark prepend, CutAtMarks cut) {
     return [mark = std::move(mark), prepend, cut](const Piece& piece, const PieceSink& sink) {
         const std::string text = marked(piece, mark, prepend);
-        const Piece whole = {text, piece.at_start};
+        const Piece whole = {text, piece.start};
         size_t begin = 0;
         while (cut == CutAtMarks::yes) {
             const size_t next =

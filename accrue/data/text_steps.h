@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "accrue/data/pattern.h"
@@ -15,7 +16,12 @@ namespace accrue {
 // several threads may run them.
 
 // Rewrites a text.
-using Normalizer = std::function<std::string(std::string)>;
+struct Normalizer {
+    std::function<std::string(std::string)> rewrite;
+    // Only puts something before a text, which does not happen where a text goes on.
+    bool is_prefix = false;
+    [[nodiscard]] std::string operator()(std::string text) const { return rewrite(std::move(text)); }
+};
 // Puts a text before any text that is not empty.
 [[nodiscard]] Normalizer prepend_step(std::string prefix);
 // Replaces each place where the text or the pattern is found.
@@ -23,10 +29,13 @@ using Normalizer = std::function<std::string(std::string)>;
 [[nodiscard]] Normalizer replace_step(Pattern from, std::string to);
 [[nodiscard]] Normalizer normal_form_step(NormalForm form);
 
-// A part of a normalized text, and whether it begins where the whole text does.
+// Where a piece of a text begins: where the whole text does, where a later part of it does, or inside.
+enum class PieceStart { text_begin, later_part, inside };
+
+// A part of a normalized text.
 struct Piece {
     std::string_view text;
-    bool at_start = false;
+    PieceStart start = PieceStart::inside;
 };
 using PieceSink = std::function<void(const Piece&)>;
 // Cuts a piece and hands the parts on, in order.
@@ -35,9 +44,10 @@ using Splitter = std::function<void(const Piece&, const PieceSink&)>;
 enum class Keep { everything, matches, gaps };
 // Cuts at the matches of a pattern and keeps matches, what is between them, or both.
 [[nodiscard]] Splitter pattern_splitter(std::string_view pattern, Keep keep);
-// Puts a space before a piece that has none.
+// Puts a space before a piece that has none, unless a later part of a text begins there.
 [[nodiscard]] Splitter prefix_space_splitter();
-// Where the mark for a space is put before a piece that does not begin with one.
+// Where the mark for a space is put before a piece that does not begin with one; never where a later part of a text
+// begins.
 enum class PrependMark { always, first_piece, never };
 // Replaces spaces by a mark, and cuts before each mark if wanted.
 enum class CutAtMarks { yes, no };

@@ -18,7 +18,8 @@ namespace accrue {
 //   documents  one DocumentRecord each
 // and one file split-... per fraction that was asked for (document_selection.cpp).
 
-inline constexpr int32_t kTokenFormatVersion = 1;
+// 2: later pieces of a document are encoded without a prefix.
+inline constexpr int32_t kTokenFormatVersion = 2;
 
 // What is kept of each document besides its tokens.
 struct DocumentRecord {

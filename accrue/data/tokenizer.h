@@ -23,6 +23,9 @@ public:
     [[nodiscard]] virtual std::vector<int32_t> encode(std::string_view text, Special special) const = 0;
     // A text that somebody else wrote: special tokens that are spelled out in it stay text, and nothing is added.
     [[nodiscard]] virtual std::vector<int32_t> encode_plain(std::string_view text) const = 0;
+    // The same for text that goes on with a text encoded before: no prefix, such as the mark for a space, is put before
+    // it. Cut before the white space behind a word, and the ids of the parts are mostly those of the whole.
+    [[nodiscard]] virtual std::vector<int32_t> encode_later_part(std::string_view text) const = 0;
     // Special::without leaves special tokens out. Ids that are not in the vocabulary write nothing. The result is bytes:
     // half a character stays half a character, so that text can be decoded piece by piece.
     [[nodiscard]] virtual std::string decode(std::span<const int32_t> ids, Special special) const = 0;
@@ -48,6 +51,7 @@ public:
 
     [[nodiscard]] std::vector<int32_t> encode(std::string_view text, Special special) const override;
     [[nodiscard]] std::vector<int32_t> encode_plain(std::string_view text) const override { return encode(text); }
+    [[nodiscard]] std::vector<int32_t> encode_later_part(std::string_view text) const override { return encode(text); }
     [[nodiscard]] std::string decode(std::span<const int32_t> ids, Special special) const override;
     [[nodiscard]] int64_t vocabulary() const override { return kVocabulary; }
     [[nodiscard]] std::optional<int32_t> end_of_document() const override { return kEnd; }

@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "accrue/base/error.h"
 #include "accrue/base/random.h"
 #include "accrue/data/text_steps.h"
-#include "accrue/data/tokenizer.h"
+#include "accrue/data/tokenizer_files.h"
 #include "accrue/data/unicode.h"
 
 namespace accrue {
@@ -72,6 +73,60 @@ TEST(HardTextTest, ByteFallbackWritesItBack) {
         // A mark that stood in the text already comes back as a space.
         const std::string expected = marks_to_spaces(text);
         ASSERT_TRUE(tokenizer->decode(ids, Special::with) == expected) << text.size() << " bytes";
+    }
+}
+
+// The SentencePiece library reads each byte that is no UTF-8 as a replacement character.
+std::string with_replacement_characters(const std::string& text) {
+    std::string result;
+    for (size_t place = 0; place < text.size();) {
+        const Character character = character_at(text, place);
+        result += character.value == Character::kInvalid ? "\uFFFD" : text.substr(place, character.size);
+        place += character.size;
+    }
+    return result;
+}
+
+TEST(HardTextTest, ASentencePieceModelWritesItBackWithReplacementCharacters) {
+    const std::unique_ptr<Tokenizer> tokenizer = golden("tokenizer-sentencepiece/tokenizer.model");
+    const Normalizer marks_to_spaces = replace_step("▁", " ");
+    for (const std::string& text : hard_texts()) {
+        const Ids ids = tokenizer->encode(text, Special::with);
+        const std::string expected = marks_to_spaces(with_replacement_characters(text));
+        ASSERT_TRUE(tokenizer->decode(ids, Special::without) == expected) << text.size() << " bytes";
+    }
+}
+
+// All bytes as tokens and a few words behind them.
+TEST(HardTextTest, RanksWriteItBack) {
+    std::string file;
+    int rank = 0;
+    const auto add = [&](std::string_view token) {
+        constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        std::string line;
+        for (size_t i = 0; i < token.size(); i += 3) {
+            const size_t count = std::min<size_t>(3, token.size() - i);
+            uint32_t group = 0;
+            for (size_t j = 0; j < 3; ++j) {
+                group = group << 8U | (j < count ? static_cast<unsigned char>(token[i + j]) : 0U);
+            }
+            for (size_t j = 0; j < 4; ++j) {
+                line += j <= count ? kDigits[group >> (18 - 6 * j) & 63U] : '=';
+            }
+        }
+        file += cat(line, " ", rank++, "\n");
+    };
+    for (int byte = 0; byte < 256; ++byte) {
+        const char letter = static_cast<char>(byte);
+        add({&letter, 1});
+    }
+    for (const char* token : {"aa", "aaaa", "  ", "    ", "\n\n", "''", "<<", "th", "the"}) {
+        add(token);
+    }
+    const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of_ranks(file, "ranks");
+    for (const std::string& text : hard_texts()) {
+        const Ids ids = tokenizer->encode(text, Special::with);
+        ASSERT_TRUE(tokenizer->decode(ids, Special::without) == text) << text.size() << " bytes";
     }
 }
 

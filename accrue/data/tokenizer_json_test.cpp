@@ -47,6 +47,29 @@ TEST(TokenizerJsonTest, MergesMayBeTextsOrPairs) {
     EXPECT_EQ(encoded(small(), "▁ac"), (Ids{4, 6}));
 }
 
+// "▁" would be put before the text by each of these, and is not where the text goes on.
+TEST(TokenizerJsonTest, ALaterPartGetsNoPrefix) {
+    Json prepending = small();
+    prepending["normalizer"] = Json::parse(R"({"type": "Prepend", "prepend": "▁"})");
+    Json always = small();
+    always["pre_tokenizer"] = Json::parse(R"({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"})");
+    Json first = small();
+    first["pre_tokenizer"] = Json::parse(R"({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"})");
+    for (const Json& json : {prepending, always, first}) {
+        EXPECT_EQ(open(json)->encode_plain("ab"), (Ids{3, 2})) << json["normalizer"];
+        EXPECT_EQ(open(json)->encode_later_part("ab"), (Ids{2})) << json["normalizer"];
+    }
+    // What stands behind an added token is not where the text goes on.
+    always["added_tokens"] = Json::parse(R"([{"id": 11, "content": "X", "normalized": false}])");
+    EXPECT_EQ(open(always)->encode_later_part("abXab"), (Ids{2, 11, 3, 2}));
+    Json bytes = small();
+    bytes["model"]["vocab"] = Json::parse(R"({"a": 0, "Ġ": 1})");
+    bytes["model"]["merges"] = Json::array();
+    bytes["pre_tokenizer"] = Json::parse(R"({"type": "ByteLevel", "add_prefix_space": true})");
+    EXPECT_EQ(open(bytes)->encode_plain("a"), (Ids{1, 0}));
+    EXPECT_EQ(open(bytes)->encode_later_part("a"), (Ids{0}));
+}
+
 TEST(TokenizerJsonTest, UnknownCharactersAreLeftOutOrNamedOrFused) {
     Json json = small();
     EXPECT_EQ(encoded(json, "aXXb"), (Ids{2}));

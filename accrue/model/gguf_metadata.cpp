@@ -6,19 +6,6 @@
 namespace accrue {
 namespace {
 
-// llama.cpp's enumeration of what most tensors of a file are.
-uint32_t file_type_of(FloatFormat format) {
-    switch (format) {
-        case FloatFormat::fp32:
-            return 0;
-        case FloatFormat::fp16:
-            return 1;
-        case FloatFormat::bf16:
-            return 32;
-    }
-    return 0;
-}
-
 // llama.cpp takes sizes as u32 and nothing else.
 GgufValue size_value(int64_t size) {
     return static_cast<uint32_t>(size);
@@ -44,6 +31,12 @@ void add_rope(GgufMetadata& metadata, const std::string& prefix, const ModelConf
 void add_token(GgufMetadata& metadata, const std::string& key, const std::optional<uint32_t>& token) {
     if (token) {
         metadata.emplace_back("tokenizer.ggml." + key, *token);
+    }
+}
+
+void add_flag(GgufMetadata& metadata, const std::string& key, const std::optional<bool>& flag) {
+    if (flag) {
+        metadata.emplace_back("tokenizer.ggml." + key, *flag);
     }
 }
 
@@ -89,9 +82,9 @@ void add_tokenizer(GgufMetadata& metadata, const GgufTokenizer& tokenizer, int64
     add_token(metadata, "eos_token_id", tokenizer.end);
     add_token(metadata, "unknown_token_id", tokenizer.unknown);
     add_token(metadata, "padding_token_id", tokenizer.padding);
-    if (tokenizer.add_begin) {
-        metadata.emplace_back("tokenizer.ggml.add_bos_token", *tokenizer.add_begin);
-    }
+    add_flag(metadata, "add_bos_token", tokenizer.add_begin);
+    add_flag(metadata, "add_eos_token", tokenizer.add_end);
+    add_flag(metadata, "add_space_prefix", tokenizer.add_space_prefix);
 }
 
 }  // namespace
@@ -105,7 +98,7 @@ GgufMetadata gguf_metadata(const ModelConfig& config, FloatFormat format, const 
         {"general.architecture", architecture},
         {"general.type", std::string("model")},
         {"general.name", name},
-        {"general.file_type", file_type_of(format)},
+        {"general.file_type", gguf_numbers_of(format).file},
         {prefix + "vocab_size", size_value(config.vocabulary)},
         {prefix + "context_length", size_value(config.positions)},
         {prefix + "embedding_length", size_value(config.width)},

@@ -25,7 +25,9 @@ struct GgufTokenizer {
     std::optional<uint32_t> end = std::nullopt;
     std::optional<uint32_t> unknown = std::nullopt;
     std::optional<uint32_t> padding = std::nullopt;
-    std::optional<bool> add_begin = std::nullopt;  // does a text begin with `begin`?
+    std::optional<bool> add_begin = std::nullopt;         // does a text begin with `begin`?
+    std::optional<bool> add_end = std::nullopt;           // does a text end with `end`?
+    std::optional<bool> add_space_prefix = std::nullopt;  // does a text begin with a space? For "llama"
 };
 
 // All that a GGUF file says about a model beside its tensors. A vocabulary shorter than the model's gets unused tokens

@@ -73,6 +73,13 @@ private:
     int64_t alignment_ = 0;
 };
 
+// The numbers of a format in ggml's enumeration of tensor types and in llama.cpp's of what most tensors of a file are.
+struct GgufNumbers {
+    uint32_t tensor = 0;
+    uint32_t file = 0;
+};
+[[nodiscard]] GgufNumbers gguf_numbers_of(FloatFormat format);
+
 // A tensor to be written.
 struct GgufTensorToStore {
     std::string name;

@@ -46,18 +46,6 @@ private:
     std::string text_;
 };
 
-uint32_t type_number_of(FloatFormat format) {
-    switch (format) {
-        case FloatFormat::fp32:
-            return 0;
-        case FloatFormat::fp16:
-            return 1;
-        case FloatFormat::bf16:
-            return 30;
-    }
-    return 0;
-}
-
 int64_t bytes_of(const GgufTensorToStore& tensor) {
     int64_t product = bytes_of(tensor.format);
     for (const int64_t extent : tensor.shape) {
@@ -101,13 +89,25 @@ void put_tensors(HeaderText& header, const std::vector<GgufTensorToStore>& tenso
         for (auto extent = tensor.shape.rbegin(); extent != tensor.shape.rend(); ++extent) {
             header.put(static_cast<uint64_t>(*extent));
         }
-        header.put(type_number_of(tensor.format));
+        header.put(gguf_numbers_of(tensor.format).tensor);
         header.put(static_cast<uint64_t>(place));
         place = aligned(place + bytes_of(tensor), kGgufAlignment);
     }
 }
 
 }  // namespace
+
+GgufNumbers gguf_numbers_of(FloatFormat format) {
+    switch (format) {
+        case FloatFormat::fp32:
+            return {.tensor = 0, .file = 0};
+        case FloatFormat::fp16:
+            return {.tensor = 1, .file = 1};
+        case FloatFormat::bf16:
+            return {.tensor = 30, .file = 32};
+    }
+    return {};
+}
 
 GgufWriter::GgufWriter(std::filesystem::path path, const GgufMetadata& metadata, std::vector<GgufTensorToStore> tensors)
     : path_(std::move(path)),
