@@ -10,6 +10,7 @@
 
 #include "accrue/train/engine.h"
 #include "accrue/train/inputs.h"
+#include "accrue/train/load_ahead.h"
 #include "accrue/train/step.h"
 
 namespace accrue::testing {
@@ -59,6 +60,7 @@ struct TestRun {
     std::unique_ptr<Kernels> kernels;
     Engine engine;
     Loader loader;
+    LoadAhead batches;
     StopFlag stop{false};
 };
 
