@@ -111,15 +111,16 @@ Corpus open_run_files(const Settings& settings, const std::vector<std::string>& 
                        tokenizer == nullptr ? bytes : *tokenizer);
 }
 
-std::unique_ptr<Dataset> open_validation_data(const Settings& settings, const Tokenizer* tokenizer) {
+std::unique_ptr<Dataset> open_validation_data(const Settings& settings, const Tokenizer* tokenizer,
+                                              const CacheProgressCallback& progress) {
     if (!settings.data.validation.empty()) {
         Settings whole = settings;
         whole.data.validation_fraction = 0;
-        return open_run_files(whole, settings.data.validation, tokenizer).train;
+        return open_run_files(whole, settings.data.validation, tokenizer, progress).train;
     }
     if (!settings.data.train.empty()) {
         return settings.data.validation_fraction > 0
-                   ? open_run_files(settings, settings.data.train, tokenizer).validation
+                   ? open_run_files(settings, settings.data.train, tokenizer, progress).validation
                    : nullptr;
     }
     return story_data(*tokenizer, kFirstValidationStory, kValidationStoryBytes, settings.data.sequence_length);
@@ -140,9 +141,13 @@ RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress) 
     if (settings.data.train.empty()) {
         inputs.train = story_data(*inputs.tokenizer, 0, kStoryBytes, settings.data.sequence_length);
     } else {
-        inputs.train = open_run_files(settings, settings.data.train, inputs.tokenizer.get(), progress).train;
+        Corpus corpus = open_run_files(settings, settings.data.train, inputs.tokenizer.get(), progress);
+        inputs.train = std::move(corpus.train);
+        inputs.validation = settings.data.validation.empty() ? std::move(corpus.validation) : nullptr;
     }
-    inputs.validation = open_validation_data(settings, inputs.tokenizer.get());
+    if (!inputs.validation) {
+        inputs.validation = open_validation_data(settings, inputs.tokenizer.get(), progress);
+    }
     const int64_t longest = inputs.longest_sample();
     if (longest == 0) {
         throw Error("the training data counts no token at all: every label is masked. Check the labels.");
