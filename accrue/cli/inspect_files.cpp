@@ -12,6 +12,7 @@
 #include "accrue/base/file.h"
 #include "accrue/cli/tensor_table.h"
 #include "accrue/data/document.h"
+#include "accrue/data/tokenizer.h"
 #include "accrue/tensor/gguf.h"
 
 namespace accrue {
@@ -139,22 +140,7 @@ std::string type_of(const Json& json, const char* key) {
     return json[key]["type"].is_string() ? json[key]["type"].get<std::string>() : "unknown";
 }
 
-}  // namespace
-
-std::string json_scalars_text(const std::string& json) {
-    const Json parsed = Json::parse(json, nullptr, false);
-    std::string text;
-    if (parsed.is_object()) {
-        for (const auto& [key, value] : parsed.items()) {
-            if (value.is_primitive()) {
-                text += fmt::format("{:<13} {}\n", key + ":", value.is_string() ? shortened(value) : value.dump());
-            }
-        }
-    }
-    return text;
-}
-
-std::string tokenizer_text(const fs::path& path) {
+std::string tokenizer_json_text(const fs::path& path) {
     const Json json = Json::parse(read_text(path), nullptr, false);
     if (!json.is_object() || !json.contains("model") || !json["model"].is_object() ||
         !json["model"].contains("vocab")) {
@@ -179,6 +165,49 @@ std::string tokenizer_text(const fs::path& path) {
     return text + (added.size() > kMostShown ? fmt::format("  and {} more\n", added.size() - kMostShown) : "");
 }
 
+// SentencePiece models and lists of ranks, as training reads them.
+std::string opened_tokenizer_text(const fs::path& path) {
+    const auto tokenizer = open_tokenizer(path);
+    std::string text = fmt::format("{}: a tokenizer, {}\nvocabulary:   {}\n", path.string(),
+                                   format_bytes(static_cast<int64_t>(fs::file_size(path))), tokenizer->vocabulary());
+    if (const auto end = tokenizer->end_of_document()) {
+        text += fmt::format("end:          {}  {}\n", *end, shortened(tokenizer->token_text(*end)));
+    }
+    constexpr int32_t kMostShown = 5;
+    for (int32_t id = 0; id < std::min<int64_t>(kMostShown, tokenizer->vocabulary()); ++id) {
+        text += fmt::format("  {:>8}  {}\n", id, shortened(tokenizer->token_text(id)));
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string json_scalars_text(const std::string& json) {
+    const Json parsed = Json::parse(json, nullptr, false);
+    std::string text;
+    if (parsed.is_object()) {
+        for (const auto& [key, value] : parsed.items()) {
+            if (value.is_primitive()) {
+                text += fmt::format("{:<13} {}\n", key + ":", value.is_string() ? shortened(value) : value.dump());
+            }
+        }
+    }
+    return text;
+}
+
+std::optional<fs::path> tokenizer_file_of(const fs::path& folder) {
+    for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer.tiktoken", "qwen.tiktoken"}) {
+        if (fs::exists(folder / name)) {
+            return folder / name;
+        }
+    }
+    return std::nullopt;
+}
+
+std::string tokenizer_text(const fs::path& path) {
+    return path.extension() == ".json" ? tokenizer_json_text(path) : opened_tokenizer_text(path);
+}
+
 std::string file_text(const fs::path& path) {
     if (begins_with(path, "GGUF")) {
         return gguf_text(path);
@@ -186,14 +215,14 @@ std::string file_text(const fs::path& path) {
     if (path.extension() == ".safetensors") {
         return safetensors_text(path);
     }
-    if (path.extension() == ".json") {
+    if (path.extension() == ".json" || path.extension() == ".model" || path.extension() == ".tiktoken") {
         return tokenizer_text(path);
     }
     if (is_data_file(path)) {
         return data_text(path);
     }
     throw Error(cat(path.string(), " is nothing that is known. Give a run, checkpoint or model folder, or a file: ",
-                    ".safetensors, .gguf, tokenizer.json, .txt, .jsonl, .bin."));
+                    ".safetensors, .gguf, tokenizer.json, tokenizer.model, .tiktoken, .txt, .jsonl, .bin."));
 }
 
 }  // namespace accrue
