@@ -83,16 +83,21 @@ TEST_F(InspectTest, FilesShowWhatTheyHold) {
     expect_says({"inspect", golden("tokenizer-gpt2").string()}, {"tokenizer.json: a tokenizer", "vocabulary:   2000"});
     expect_says({"inspect", (golden("tokenizer-sentencepiece") / "tokenizer.model").string()},
                 {"tokenizer.model: a tokenizer", "vocabulary:   700", "end:          2  \"</s>\"", "0  \"<unk>\""});
+    expect_says({"inspect", (golden("llama") / "config.json").string()},
+                {"a model's configuration", "layers:       2"});
     write_text(folder_ / "ranks.tiktoken", "YQ== 0\nYg== 1\nYWI= 2\n");
     expect_says({"inspect", "ranks.tiktoken"}, {"vocabulary:   4", "end:          3  \"<|endoftext|>\"", "2  \"ab\""});
     expect_says({"inspect", (golden("llama") / "batch.safetensors").string()},
                 {"a safetensors file", "input_ids", "I64", "training data", "token ids:"});
     write_text(folder_ / "a.txt", "Once upon a time.\n");
-    expect_says({"inspect", "a.txt"}, {"training data", "documents:    1", "text:         18 B"});
+    expect_says({"inspect", "a.txt"}, {"training data", "documents:    1", "text:         18 B",
+                                       "longest:      18 bytes", "first:        \"Once upon a time.\\n\""});
     write_text(folder_ / "a.jsonl", "{\"text\": \"one\"}\n{\"prompt\": \"ab\", \"completion\": \"c\"}\nno JSON\n");
-    expect_says({"inspect", "a.jsonl"}, {"documents:    2", "not counted:  2 of 6 bytes", "bad lines:    1"});
+    expect_says({"inspect", "a.jsonl"}, {"documents:    2", "longest:      3 bytes", "not counted:  2 of 6 bytes",
+                                         "first:        \"one\"", "bad lines:    1"});
     write_text(folder_ / "a.bin", std::string("\1\0\7\0\2\1", 6));
-    expect_says({"inspect", "a.bin"}, {"token ids:    3, from 1 to 258"});
+    expect_says({"inspect", "a.bin"},
+                {"token ids:    3, from 1 to 258", "longest:      3 ids", "first:        1 7 258"});
 }
 
 TEST_F(InspectTest, WhatIsNotKnownIsAnError) {

@@ -109,11 +109,15 @@ TEST_F(FineTuneTest, TheSecondRunFindsItsTokens) {
 
 // Another process seems to build the cache, because this one holds its lock.
 TEST_F(FineTuneTest, ASignalEndsTheWaitForTokens) {
-    const std::vector<std::string> train = {
-        "train", (folder_ / "finetune.toml").string(), "--set", "schedule.steps=1", "--set", "schedule.warmup_steps=0"};
+    const auto train_into = [&](const std::string& run) -> std::vector<std::string> {
+        return {"train", (folder_ / "finetune.toml").string(),
+                "--set", "schedule.steps=1",
+                "--set", "schedule.warmup_steps=0",
+                "--set", cat("run.folder=", (folder_ / "runs" / run).string())};
+    };
     const fs::path caches = folder_ / "runs" / "token-cache";
     fs::last_write_time(folder_ / "chat.jsonl", fs::file_time_type::clock::now() - std::chrono::hours(1));
-    (void)output_of(train);
+    (void)output_of(train_into("1"));
     fs::path lock_file;
     for (const fs::directory_entry& entry : fs::directory_iterator(caches)) {
         if (entry.is_directory()) {
@@ -124,7 +128,8 @@ TEST_F(FineTuneTest, ASignalEndsTheWaitForTokens) {
     ASSERT_FALSE(lock_file.empty());
     fs::remove(caches / "contents");  // written again just before the wait
     const FileLock lock(lock_file, [] {});
-    const ProgramResult result = signal_program(train, SIGINT, [&] { return fs::exists(caches / "contents"); });
+    const ProgramResult result =
+        signal_program(train_into("2"), SIGINT, [&] { return fs::exists(caches / "contents"); });
     EXPECT_EQ(result.exit_code, 3) << result.output;
     EXPECT_NE(result.output.find("Stopped while tokenizing, before the first step."), std::string::npos)
         << result.output;

@@ -170,6 +170,10 @@ ExitCode run_inspect(const InspectCommand& command) {
     if (!fs::exists(path)) {
         throw Error(cat(command.path, " does not exist."));
     }
+    if (path.filename() == "config.json") {
+        fmt::print("{}: a model's configuration\n{}", command.path, config_text(path.parent_path()));
+        return ExitCode::done;
+    }
     fmt::print("{}", fs::is_directory(path) ? folder_text(path) : file_text(path));
     return ExitCode::done;
 }

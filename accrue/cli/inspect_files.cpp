@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -66,22 +67,42 @@ struct DataCounts {
     int32_t smallest_id = std::numeric_limits<int32_t>::max();
     int32_t largest_id = -1;
     int64_t bad_lines = 0;
+    int64_t longest = 0;  // document, in bytes or ids
+    std::string first;    // how the first document begins
 };
+
+// How a document begins: its text, or its ids.
+std::string beginning_of(const Document& document) {
+    const DocumentPart& part = document.parts.front();
+    constexpr size_t kMostIds = 10;
+    return part.text.empty()
+               ? fmt::format("{}", fmt::join(part.ids.begin(),
+                                             part.ids.begin() + std::min<int64_t>(kMostIds, std::ssize(part.ids)), " "))
+               : shortened(part.text.substr(0, 2 * kLongestShown));
+}
 
 DataCounts count_data(const fs::path& path) {
     const auto reader = open_documents(path, {.skip_bad = true});
     DataCounts counts;
+    int64_t length = 0;
     for (Document document; reader->next(document);) {
-        counts.documents += document.unfinished ? 0 : 1;
+        if (counts.first.empty()) {
+            counts.first = beginning_of(document);
+        }
         for (const DocumentPart& part : document.parts) {
             counts.text_bytes += static_cast<int64_t>(part.text.size());
             counts.ids += static_cast<int64_t>(part.ids.size());
+            length += static_cast<int64_t>(part.text.size() + part.ids.size());
             counts.uncounted += part.counted ? 0 : static_cast<int64_t>(part.text.size() + part.ids.size());
             if (!part.ids.empty()) {
                 const auto [low, high] = std::minmax_element(part.ids.begin(), part.ids.end());
                 counts.smallest_id = std::min(counts.smallest_id, *low);
                 counts.largest_id = std::max(counts.largest_id, *high);
             }
+        }
+        if (!document.unfinished) {
+            ++counts.documents;
+            counts.longest = std::max(counts.longest, std::exchange(length, 0));
         }
     }
     counts.bad_lines = reader->skipped();
@@ -98,8 +119,9 @@ std::string data_text(const fs::path& path) {
     if (counts.ids > 0) {
         text += fmt::format("token ids:    {}, from {} to {}\n", counts.ids, counts.smallest_id, counts.largest_id);
     }
-    text += fmt::format("not counted:  {} of {} {}\n", counts.uncounted, counts.text_bytes + counts.ids,
-                        counts.ids > 0 ? "ids" : "bytes");
+    const char* unit = counts.ids > 0 ? "ids" : "bytes";
+    text += fmt::format("longest:      {} {}\nnot counted:  {} of {} {}\nfirst:        {}\n", counts.longest, unit,
+                        counts.uncounted, counts.text_bytes + counts.ids, unit, counts.first);
     if (counts.bad_lines > 0) {
         text += fmt::format("bad lines:    {}\n", counts.bad_lines);
     }
@@ -150,8 +172,9 @@ std::string tokenizer_json_text(const fs::path& path) {
     std::string text = fmt::format("{}: a tokenizer\nmodel:        {}\nvocabulary:   {}\nmerges:       {}\n",
                                    path.string(), type_of(json, "model"), model["vocab"].size(),
                                    model.contains("merges") ? model["merges"].size() : 0);
-    for (const char* part : {"normalizer", "pre_tokenizer", "decoder"}) {
-        text += fmt::format("{:<13} {}\n", std::string(part) + ":", type_of(json, part));
+    for (const auto& [name, part] :
+         {std::pair{"normalizer", "normalizer"}, {"splitting", "pre_tokenizer"}, {"decoder", "decoder"}}) {
+        text += fmt::format("{:<14}{}\n", std::string(name) + ":", type_of(json, part));
     }
     const Json added = json.contains("added_tokens") && json["added_tokens"].is_array() ? json["added_tokens"] : Json();
     text += fmt::format("special:      {}\n", added.size());
@@ -185,10 +208,15 @@ std::string opened_tokenizer_text(const fs::path& path) {
 std::string json_scalars_text(const std::string& json) {
     const Json parsed = Json::parse(json, nullptr, false);
     std::string text;
+    size_t width = 12;
     if (parsed.is_object()) {
         for (const auto& [key, value] : parsed.items()) {
+            width = value.is_primitive() ? std::max(width, key.size()) : width;
+        }
+        for (const auto& [key, value] : parsed.items()) {
             if (value.is_primitive()) {
-                text += fmt::format("{:<13} {}\n", key + ":", value.is_string() ? shortened(value) : value.dump());
+                text += fmt::format("{:<{}} {}\n", key + ":", width + 1,
+                                    value.is_string() ? shortened(value) : value.dump());
             }
         }
     }
