@@ -1,6 +1,7 @@
 #include "accrue/cli/tokenizing_report.h"
 
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
