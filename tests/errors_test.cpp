@@ -191,7 +191,7 @@ TEST_F(ErrorsTest, SkippedLinesAndAnOldCacheAreTold) {
     };
     const ProgramResult first = run_program(arguments("run1"));
     EXPECT_EQ(first.exit_code, 0) << first.output;
-    EXPECT_NE(first.output.find("data.train: 2 damaged or empty documents were left out"), std::string::npos)
+    EXPECT_NE(first.output.find("tokens: 2 damaged or empty documents were left out"), std::string::npos)
         << first.output;
     EXPECT_EQ(first.output.find("made anew"), std::string::npos) << first.output;
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / "token-cache")) {
@@ -201,7 +201,7 @@ TEST_F(ErrorsTest, SkippedLinesAndAnOldCacheAreTold) {
     }
     const ProgramResult second = run_program(arguments("run2"));
     EXPECT_EQ(second.exit_code, 0) << second.output;
-    EXPECT_NE(second.output.find("the token cache was made anew: it is of version 0"), std::string::npos)
+    EXPECT_NE(second.output.find("tokens: the cache was made anew: it is of version 0"), std::string::npos)
         << second.output;
     EXPECT_EQ(sha256_of(folder_ / "run1" / "model" / "model.safetensors").substr(0, 64),
               sha256_of(folder_ / "run2" / "model" / "model.safetensors").substr(0, 64));

@@ -65,7 +65,9 @@ TEST_F(InspectTest, AModelThatCannotBeTrainedIsShownWithTheReason) {
 TEST_F(InspectTest, ARunAndItsCheckpointsShowWhatTheyHold) {
     train_small();
     expect_says({"inspect", "run"},
-                {"run: a run", "tiny", "2 planned", "done:         2", "step-2", "run/model: a model"});
+                {"run: a run", "tiny", "data:         built-in stories", "window:       2 samples, grains of 32",
+                 "numbers:      bf16, sums exact", "2 planned", "done:         2", "tokens:       128", "tokens/s",
+                 "validation:   ", "MiB at most", "step-2", "run/model: a model"});
     expect_says({"inspect", "run/checkpoints/step-2"},
                 {"a checkpoint, whole, checksums right", "step:", "weights.safetensors", "model.embed_tokens.weight"});
     fs::remove_all(folder_ / "run" / "model");
@@ -78,14 +80,24 @@ TEST_F(InspectTest, FilesShowWhatTheyHold) {
     expect_says(
         {"inspect", (golden("tokenizer-gpt2") / "tokenizer.json").string()},
         {"a tokenizer", "BPE", "vocabulary:   2000", "merges:       1743", "ByteLevel", "0  \"<|endoftext|>\""});
+    expect_says({"inspect", golden("tokenizer-gpt2").string()}, {"tokenizer.json: a tokenizer", "vocabulary:   2000"});
+    expect_says({"inspect", (golden("tokenizer-sentencepiece") / "tokenizer.model").string()},
+                {"tokenizer.model: a tokenizer", "vocabulary:   700", "end:          2  \"</s>\"", "0  \"<unk>\""});
+    expect_says({"inspect", (golden("llama") / "config.json").string()},
+                {"a model's configuration", "layers:       2"});
+    write_text(folder_ / "ranks.tiktoken", "YQ== 0\nYg== 1\nYWI= 2\n");
+    expect_says({"inspect", "ranks.tiktoken"}, {"vocabulary:   4", "end:          3  \"<|endoftext|>\"", "2  \"ab\""});
     expect_says({"inspect", (golden("llama") / "batch.safetensors").string()},
                 {"a safetensors file", "input_ids", "I64", "training data", "token ids:"});
     write_text(folder_ / "a.txt", "Once upon a time.\n");
-    expect_says({"inspect", "a.txt"}, {"training data", "documents:    1", "text:         18 B"});
+    expect_says({"inspect", "a.txt"}, {"training data", "documents:    1", "text:         18 B",
+                                       "longest:      18 bytes", "first:        \"Once upon a time.\\n\""});
     write_text(folder_ / "a.jsonl", "{\"text\": \"one\"}\n{\"prompt\": \"ab\", \"completion\": \"c\"}\nno JSON\n");
-    expect_says({"inspect", "a.jsonl"}, {"documents:    2", "not counted:  2 of 6 bytes", "bad lines:    1"});
+    expect_says({"inspect", "a.jsonl"}, {"documents:    2", "longest:      3 bytes", "not counted:  2 of 6 bytes",
+                                         "first:        \"one\"", "bad lines:    1"});
     write_text(folder_ / "a.bin", std::string("\1\0\7\0\2\1", 6));
-    expect_says({"inspect", "a.bin"}, {"token ids:    3, from 1 to 258"});
+    expect_says({"inspect", "a.bin"},
+                {"token ids:    3, from 1 to 258", "longest:      3 ids", "first:        1 7 258"});
 }
 
 TEST_F(InspectTest, WhatIsNotKnownIsAnError) {
@@ -93,7 +105,7 @@ TEST_F(InspectTest, WhatIsNotKnownIsAnError) {
     fs::create_directory(folder_ / "empty");
     expect_says({"inspect", "empty"}, {"holds nothing that is known", "run.toml", "manifest.json", "config.json"}, 1);
     write_text(folder_ / "a.png", "x");
-    expect_says({"inspect", "a.png"}, {"a.png is nothing that is known", ".safetensors, .gguf"}, 1);
+    expect_says({"inspect", "a.png"}, {"a.png is nothing that is known", ".safetensors, .gguf", "tokenizer.model"}, 1);
     write_text(folder_ / "a.json", "{}");
     expect_says({"inspect", "a.json"}, {"a.json is no tokenizer.json"}, 1);
     write_text(folder_ / "a.gguf", "GGUFxxxx");

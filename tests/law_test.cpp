@@ -1,7 +1,9 @@
 // The law: the weights do not depend on how a window was cut, who computed it or in which order.
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <future>
 #include <numeric>
 
 #include "tests/support.h"
@@ -218,6 +220,50 @@ TEST(SkipTest, AWindowThatIsNotFiniteIsSkippedAlikeByEverybody) {
         EXPECT_NE(expected.find('.'), std::string::npos) << "all windows were skipped: " << expected;
         EXPECT_EQ(run_it(dtype, 3, 2), expected);
     }
+}
+
+// Only a test that fails waits so long.
+constexpr std::chrono::seconds kLongEnough{60};
+
+// Loads the first batch of a window only when it is allowed to.
+class HeldAtAWindow final : public BatchSource {
+public:
+    HeldAtAWindow(const Loader& loader, const DataPosition& held) : loader_(loader), held_(held) {}
+    [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
+        if (window.first == held_ && grains.front() == 0 && !asked_) {
+            asked_ = true;
+            has_begun.set_value();
+            was_waited_for = may_go_on.get_future().wait_for(kLongEnough) != std::future_status::ready;
+        }
+        return loader_.load(window, grains);
+    }
+
+    mutable std::promise<void> has_begun;
+    mutable std::promise<void> may_go_on;
+    mutable bool was_waited_for = false;
+
+private:
+    const Loader& loader_;
+    DataPosition held_;
+    mutable bool asked_ = false;
+};
+
+TEST(OverlapTest, TheNextWindowIsLoadedDuringAStepThatDoesNotWaitForIt) {
+    TemporaryFolder folder;
+    write_ragged_data(folder / "data.safetensors", {});
+    const Settings settings = small_settings(golden("llama"), folder / "data.safetensors");
+    TestRun plain(settings, 2);
+    TestRun run(settings, 2);
+    HeldAtAWindow source(run.loader, run.window().next());
+    const LoadAhead batches(
+        source, [&](const DataPosition& position) { return run.loader.window_from(position, run.engine.rules.window); },
+        run.engine.rules.micro_batch_grains);
+    ASSERT_TRUE(run_step(run.engine, batches, run.window(), run.stop));
+    ASSERT_EQ(source.has_begun.get_future().wait_for(kLongEnough), std::future_status::ready);
+    source.may_go_on.set_value();
+    ASSERT_TRUE(run_step(run.engine, batches, run.window(), run.stop));
+    EXPECT_FALSE(source.was_waited_for);
+    EXPECT_EQ(run.engine.weights_hash(), plain.run(2));
 }
 
 }  // namespace

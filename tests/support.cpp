@@ -85,7 +85,10 @@ TestRun::TestRun(const Settings& settings, int threads)
       engine(inputs.settings, inputs.model, inputs.longest_sample(), *kernels),
       loader(*inputs.train, SampleOrder(settings.data.order == "sequential" ? SampleOrder::Kind::sequential
                                                                             : SampleOrder::Kind::shuffled,
-                                        static_cast<uint64_t>(settings.run.seed), inputs.train->size())) {
+                                        static_cast<uint64_t>(settings.run.seed), inputs.train->size())),
+      batches(
+          loader, [this](const DataPosition& position) { return loader.window_from(position, engine.rules.window); },
+          engine.rules.micro_batch_grains) {
     const View<float> master = engine.weights.master;
     const std::span<float> flat(master.data, static_cast<size_t>(master.columns));
     if (settings.model.from.empty()) {
@@ -97,13 +100,11 @@ TestRun::TestRun(const Settings& settings, int threads)
 }
 
 Window TestRun::window() const {
-    const DataPosition& position = engine.state.position;
-    return window_at(position, loader.epoch_samples(), engine.rules.window,
-                     [&](int64_t place) { return loader.weight_at(position.epoch, place); });
+    return loader.window_from(engine.state.position, engine.rules.window);
 }
 
 std::optional<StepReport> TestRun::step() {
-    return run_step(engine, loader, window(), stop);
+    return run_step(engine, batches, window(), stop);
 }
 
 std::string TestRun::run(int64_t steps) {

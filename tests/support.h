@@ -11,6 +11,7 @@
 #include "accrue/base/temporary_folder.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/inputs.h"
+#include "accrue/train/load_ahead.h"
 #include "accrue/train/step.h"
 
 namespace accrue::testing {
@@ -48,6 +49,7 @@ struct TestRun {
     std::unique_ptr<Kernels> kernels;
     Engine engine;
     Loader loader;
+    LoadAhead batches;
     StopFlag stop{false};
 };
 

@@ -22,6 +22,8 @@ struct Window {
     int64_t grain_samples = 1;
     bool ends_epoch = false;
 
+    bool operator==(const Window&) const = default;
+
     [[nodiscard]] int64_t grains() const { return (samples + grain_samples - 1) / grain_samples; }
     struct Places {
         int64_t first = 0;

@@ -5,6 +5,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
+#include "accrue/cli/tokenizing_report.h"
 #include "accrue/train/evaluate.h"
 #include "accrue/train/inputs.h"
 #include "accrue/train/reader.h"
@@ -13,16 +14,17 @@ namespace accrue {
 namespace {
 
 // The files given, or the validation data of the run.
-std::unique_ptr<Dataset> data_to_evaluate(const EvalCommand& command, const Tokenizer* tokenizer) {
+std::unique_ptr<Dataset> data_to_evaluate(const EvalCommand& command, const Tokenizer* tokenizer,
+                                          const CacheProgressCallback& progress) {
     const std::filesystem::path settings_file = std::filesystem::path(command.folder) / "run.toml";
     const bool is_run = std::filesystem::exists(settings_file);
     const Settings settings = is_run ? read_settings(settings_file, {}) : Settings{};
     if (!command.data.empty()) {
         Settings whole = settings;
         whole.data.validation_fraction = 0;
-        return open_run_files(whole, command.data, tokenizer).train;
+        return open_run_files(whole, command.data, tokenizer, progress).train;
     }
-    auto data = is_run ? open_validation_data(settings, tokenizer) : nullptr;
+    auto data = is_run ? open_validation_data(settings, tokenizer, progress) : nullptr;
     if (!data) {
         throw Error(
             cat(command.folder, " names no validation data. Give some: accrue eval ", command.folder, " --data FILE"));
@@ -45,7 +47,10 @@ int64_t counted_bytes(const Dataset& data, const Tokenizer& tokenizer) {
 
 ExitCode run_eval(const EvalCommand& command) {
     const auto tokenizer = open_tokenizer_of(command.folder);
-    const auto data = data_to_evaluate(command, tokenizer.get());
+    // Not among the results, which somebody may want in a file.
+    TokenizingReport tokenizing(stderr);
+    const StopFlag never{false};
+    const auto data = data_to_evaluate(command, tokenizer.get(), tokenizing.callback(never));
     TrainedModel model(command.folder, data->longest(), command.threads);
     check_tokens(*data, model.config());
     const Evaluation result = evaluate(model.decoder(), model.weights(), *data, 1);

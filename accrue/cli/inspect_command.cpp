@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
@@ -69,8 +71,8 @@ std::string model_folder_text(const fs::path& folder) {
     for (const fs::path& file : files_in(folder, ".safetensors")) {
         text += fmt::format("\n{}\n{}", file.filename().string(), tensor_table(lines_of_safetensors(file)));
     }
-    if (fs::exists(folder / "tokenizer.json")) {
-        text += cat("\n", tokenizer_text(folder / "tokenizer.json"));
+    if (const auto tokenizer = tokenizer_file_of(folder)) {
+        text += cat("\n", tokenizer_text(*tokenizer));
     }
     return text;
 }
@@ -85,17 +87,53 @@ std::string checkpoint_text(const fs::path& folder) {
     return text;
 }
 
+// The values that are there.
+std::vector<double> present(const std::vector<double>& column) {
+    std::vector<double> values;
+    std::copy_if(column.begin(), column.end(), std::back_inserter(values),
+                 [](double value) { return !std::isnan(value); });
+    return values;
+}
+
+std::string history_text(const RunHistory& history) {
+    if (history.steps.empty()) {
+        return "";
+    }
+    const auto sum = [](const std::vector<double>& values) {
+        return std::accumulate(values.begin(), values.end(), 0.0);
+    };
+    const double seconds = sum(present(history.seconds));
+    const double tokens = sum(present(history.tokens));
+    std::string text = fmt::format("done:         {}\ntokens:       {:.0f}\ntime:         {:.1f} s, {:.0f} tokens/s\n",
+                                   history.steps.back(), tokens, seconds, tokens / seconds);
+    if (const auto loss = present(history.loss); !loss.empty()) {
+        text += fmt::format("loss:         {:.4f} -> {:.4f}\n", loss.front(), loss.back());
+    }
+    if (const auto loss = present(history.validation_loss); !loss.empty()) {
+        text += fmt::format("validation:   {:.4f}\n", loss.back());
+    }
+    if (const auto peak = present(history.peak_bytes); !peak.empty()) {
+        text += fmt::format("memory:       {} at most\n",
+                            format_bytes(static_cast<int64_t>(*std::max_element(peak.begin(), peak.end()))));
+    }
+    if (const auto skipped = present(history.skipped); !skipped.empty()) {
+        text += fmt::format("skipped:      {} window(s)\n", skipped.size());
+    }
+    return text;
+}
+
 std::string run_folder_text(const fs::path& folder) {
     const Settings settings = read_settings(folder / "run.toml", {});
     const RunFolder run{folder};
-    std::string text =
-        fmt::format("{}: a run\nmodel:        {}\nsteps:        {} planned\n", folder.string(),
-                    settings.model.from.empty() ? settings.model.preset : settings.model.from, settings.schedule.steps);
-    const RunHistory history = read_history(run.metrics());
-    if (!history.steps.empty()) {
-        text += fmt::format("done:         {}\nloss:         {:.4f} -> {:.4f}\n", history.steps.back(),
-                            history.loss.front(), history.loss.back());
-    }
+    const auto& window = settings.window;
+    std::string text = fmt::format(
+        "{}: a run\nmodel:        {}\ndata:         {}\nwindow:       {}, grains of {}\nnumbers:      {}, sums {}\n"
+        "steps:        {} planned\n",
+        folder.string(), settings.model.from.empty() ? settings.model.preset : settings.model.from,
+        settings.data.train.empty() ? "built-in stories" : fmt::format("{}", fmt::join(settings.data.train, ", ")),
+        window.tokens > 0 ? fmt::format("{} tokens", window.tokens) : fmt::format("{} samples", window.samples),
+        window.grain_samples, settings.compute.dtype, settings.compute.sums, settings.schedule.steps);
+    text += history_text(read_history(run.metrics()));
     std::string steps;
     for (const int64_t step : list_checkpoints(run.checkpoints())) {
         steps += fmt::format("{}step-{}", steps.empty() ? "" : ", ", step);
@@ -118,8 +156,11 @@ std::string folder_text(const fs::path& folder) {
     if (fs::exists(folder / "config.json") || !files_in(folder, ".safetensors").empty()) {
         return model_folder_text(folder);
     }
+    if (const auto tokenizer = tokenizer_file_of(folder)) {
+        return tokenizer_text(*tokenizer);
+    }
     throw Error(cat(folder.string(), " holds nothing that is known: no run.toml (a run), no ", kManifestName,
-                    " (a checkpoint), no config.json and no .safetensors (a model)."));
+                    " (a checkpoint), no config.json and no .safetensors (a model), no tokenizer.json."));
 }
 
 }  // namespace
@@ -128,6 +169,10 @@ ExitCode run_inspect(const InspectCommand& command) {
     const fs::path path = command.path;
     if (!fs::exists(path)) {
         throw Error(cat(command.path, " does not exist."));
+    }
+    if (path.filename() == "config.json") {
+        fmt::print("{}: a model's configuration\n{}", command.path, config_text(path.parent_path()));
+        return ExitCode::done;
     }
     fmt::print("{}", fs::is_directory(path) ? folder_text(path) : file_text(path));
     return ExitCode::done;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "accrue/base/file.h"
 #include "accrue/cli/tensor_table.h"
 #include "accrue/data/document.h"
+#include "accrue/data/tokenizer.h"
 #include "accrue/tensor/gguf.h"
 
 namespace accrue {
@@ -65,22 +67,42 @@ struct DataCounts {
     int32_t smallest_id = std::numeric_limits<int32_t>::max();
     int32_t largest_id = -1;
     int64_t bad_lines = 0;
+    int64_t longest = 0;  // document, in bytes or ids
+    std::string first;    // how the first document begins
 };
+
+// How a document begins: its text, or its ids.
+std::string beginning_of(const Document& document) {
+    const DocumentPart& part = document.parts.front();
+    constexpr size_t kMostIds = 10;
+    return part.text.empty()
+               ? fmt::format("{}", fmt::join(part.ids.begin(),
+                                             part.ids.begin() + std::min<int64_t>(kMostIds, std::ssize(part.ids)), " "))
+               : shortened(part.text.substr(0, 2 * kLongestShown));
+}
 
 DataCounts count_data(const fs::path& path) {
     const auto reader = open_documents(path, {.skip_bad = true});
     DataCounts counts;
+    int64_t length = 0;
     for (Document document; reader->next(document);) {
-        counts.documents += document.unfinished ? 0 : 1;
+        if (counts.first.empty()) {
+            counts.first = beginning_of(document);
+        }
         for (const DocumentPart& part : document.parts) {
             counts.text_bytes += static_cast<int64_t>(part.text.size());
             counts.ids += static_cast<int64_t>(part.ids.size());
+            length += static_cast<int64_t>(part.text.size() + part.ids.size());
             counts.uncounted += part.counted ? 0 : static_cast<int64_t>(part.text.size() + part.ids.size());
             if (!part.ids.empty()) {
                 const auto [low, high] = std::minmax_element(part.ids.begin(), part.ids.end());
                 counts.smallest_id = std::min(counts.smallest_id, *low);
                 counts.largest_id = std::max(counts.largest_id, *high);
             }
+        }
+        if (!document.unfinished) {
+            ++counts.documents;
+            counts.longest = std::max(counts.longest, std::exchange(length, 0));
         }
     }
     counts.bad_lines = reader->skipped();
@@ -97,8 +119,9 @@ std::string data_text(const fs::path& path) {
     if (counts.ids > 0) {
         text += fmt::format("token ids:    {}, from {} to {}\n", counts.ids, counts.smallest_id, counts.largest_id);
     }
-    text += fmt::format("not counted:  {} of {} {}\n", counts.uncounted, counts.text_bytes + counts.ids,
-                        counts.ids > 0 ? "ids" : "bytes");
+    const char* unit = counts.ids > 0 ? "ids" : "bytes";
+    text += fmt::format("longest:      {} {}\nnot counted:  {} of {} {}\nfirst:        {}\n", counts.longest, unit,
+                        counts.uncounted, counts.text_bytes + counts.ids, unit, counts.first);
     if (counts.bad_lines > 0) {
         text += fmt::format("bad lines:    {}\n", counts.bad_lines);
     }
@@ -139,22 +162,7 @@ std::string type_of(const Json& json, const char* key) {
     return json[key]["type"].is_string() ? json[key]["type"].get<std::string>() : "unknown";
 }
 
-}  // namespace
-
-std::string json_scalars_text(const std::string& json) {
-    const Json parsed = Json::parse(json, nullptr, false);
-    std::string text;
-    if (parsed.is_object()) {
-        for (const auto& [key, value] : parsed.items()) {
-            if (value.is_primitive()) {
-                text += fmt::format("{:<13} {}\n", key + ":", value.is_string() ? shortened(value) : value.dump());
-            }
-        }
-    }
-    return text;
-}
-
-std::string tokenizer_text(const fs::path& path) {
+std::string tokenizer_json_text(const fs::path& path) {
     const Json json = Json::parse(read_text(path), nullptr, false);
     if (!json.is_object() || !json.contains("model") || !json["model"].is_object() ||
         !json["model"].contains("vocab")) {
@@ -164,8 +172,9 @@ std::string tokenizer_text(const fs::path& path) {
     std::string text = fmt::format("{}: a tokenizer\nmodel:        {}\nvocabulary:   {}\nmerges:       {}\n",
                                    path.string(), type_of(json, "model"), model["vocab"].size(),
                                    model.contains("merges") ? model["merges"].size() : 0);
-    for (const char* part : {"normalizer", "pre_tokenizer", "decoder"}) {
-        text += fmt::format("{:<13} {}\n", std::string(part) + ":", type_of(json, part));
+    for (const auto& [name, part] :
+         {std::pair{"normalizer", "normalizer"}, {"splitting", "pre_tokenizer"}, {"decoder", "decoder"}}) {
+        text += fmt::format("{:<14}{}\n", std::string(name) + ":", type_of(json, part));
     }
     const Json added = json.contains("added_tokens") && json["added_tokens"].is_array() ? json["added_tokens"] : Json();
     text += fmt::format("special:      {}\n", added.size());
@@ -179,6 +188,54 @@ std::string tokenizer_text(const fs::path& path) {
     return text + (added.size() > kMostShown ? fmt::format("  and {} more\n", added.size() - kMostShown) : "");
 }
 
+// SentencePiece models and lists of ranks, as training reads them.
+std::string opened_tokenizer_text(const fs::path& path) {
+    const auto tokenizer = open_tokenizer(path);
+    std::string text = fmt::format("{}: a tokenizer, {}\nvocabulary:   {}\n", path.string(),
+                                   format_bytes(static_cast<int64_t>(fs::file_size(path))), tokenizer->vocabulary());
+    if (const auto end = tokenizer->end_of_document()) {
+        text += fmt::format("end:          {}  {}\n", *end, shortened(tokenizer->token_text(*end)));
+    }
+    constexpr int32_t kMostShown = 5;
+    for (int32_t id = 0; id < std::min<int64_t>(kMostShown, tokenizer->vocabulary()); ++id) {
+        text += fmt::format("  {:>8}  {}\n", id, shortened(tokenizer->token_text(id)));
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string json_scalars_text(const std::string& json) {
+    const Json parsed = Json::parse(json, nullptr, false);
+    std::string text;
+    size_t width = 12;
+    if (parsed.is_object()) {
+        for (const auto& [key, value] : parsed.items()) {
+            width = value.is_primitive() ? std::max(width, key.size()) : width;
+        }
+        for (const auto& [key, value] : parsed.items()) {
+            if (value.is_primitive()) {
+                text += fmt::format("{:<{}} {}\n", key + ":", width + 1,
+                                    value.is_string() ? shortened(value) : value.dump());
+            }
+        }
+    }
+    return text;
+}
+
+std::optional<fs::path> tokenizer_file_of(const fs::path& folder) {
+    for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer.tiktoken", "qwen.tiktoken"}) {
+        if (fs::exists(folder / name)) {
+            return folder / name;
+        }
+    }
+    return std::nullopt;
+}
+
+std::string tokenizer_text(const fs::path& path) {
+    return path.extension() == ".json" ? tokenizer_json_text(path) : opened_tokenizer_text(path);
+}
+
 std::string file_text(const fs::path& path) {
     if (begins_with(path, "GGUF")) {
         return gguf_text(path);
@@ -186,14 +243,14 @@ std::string file_text(const fs::path& path) {
     if (path.extension() == ".safetensors") {
         return safetensors_text(path);
     }
-    if (path.extension() == ".json") {
+    if (path.extension() == ".json" || path.extension() == ".model" || path.extension() == ".tiktoken") {
         return tokenizer_text(path);
     }
     if (is_data_file(path)) {
         return data_text(path);
     }
     throw Error(cat(path.string(), " is nothing that is known. Give a run, checkpoint or model folder, or a file: ",
-                    ".safetensors, .gguf, tokenizer.json, .txt, .jsonl, .bin."));
+                    ".safetensors, .gguf, tokenizer.json, tokenizer.model, .tiktoken, .txt, .jsonl, .bin."));
 }
 
 }  // namespace accrue

@@ -71,7 +71,7 @@ CLI::App* add_inspect(CLI::App& app, InspectCommand& command) {
     auto* inspect = app.add_subcommand("inspect", "Say what is in a folder or file");
     inspect
         ->add_option("path", command.path,
-                     "A run, checkpoint or model folder, or a file: safetensors, GGUF, tokenizer.json, data")
+                     "A run, checkpoint, model or tokenizer folder, or a file: safetensors, GGUF, tokenizer, data")
         ->required();
     return inspect;
 }

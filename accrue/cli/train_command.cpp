@@ -5,6 +5,7 @@
 
 #include "accrue/cli/commands.h"
 #include "accrue/cli/signals.h"
+#include "accrue/cli/tokenizing_report.h"
 #include "accrue/train/trainer.h"
 
 namespace accrue {
@@ -44,7 +45,7 @@ std::string end_text(const TrainSummary& summary, const RunFolder& folder) {
 
 }  // namespace
 
-ExitCode run_train(const TrainCommand& command) {
+ExitCode run_train(const TrainCommand& command) try {
     const StopFlag& stop = stop_on_signals();
     RunFolder folder;
     Settings settings;
@@ -55,17 +56,18 @@ ExitCode run_train(const TrainCommand& command) {
         folder = run.folder;
         settings = run.settings;
     }
-    const RunInputs inputs = open_inputs(settings);
+    TokenizingReport tokenizing(stdout);
+    const RunInputs inputs = open_inputs(settings, tokenizing.callback(stop));
     if (command.resume.empty()) {
         folder = create_run_folder(inputs.settings);
     }
     Progress progress(stdout, isatty(STDOUT_FILENO) != 0, inputs.settings.schedule.steps);
-    for (const std::string& note : inputs.notes) {
-        progress.note(note);
-    }
     const TrainSummary summary = train(inputs, folder, progress, stop);
     fmt::print("{}", end_text(summary, folder));
     return summary.end == TrainSummary::End::stopped ? ExitCode::stopped : ExitCode::done;
+} catch (const StoppedWhileTokenizing&) {
+    fmt::print("Stopped while tokenizing, before the first step. Start again with the same command.\n");
+    return ExitCode::stopped;
 }
 
 }  // namespace accrue

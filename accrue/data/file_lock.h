@@ -5,7 +5,8 @@
 
 namespace accrue {
 
-// A lock between processes, held until this object or the process ends, however it ends.
+// A lock between processes, held until this object or the process ends, however it ends. Its file stays, unless who holds
+// the lock removes it.
 class FileLock {
 public:
     // Waits for the lock and calls `waiting` about ten times a second meanwhile; what that throws ends the waiting.

@@ -23,6 +23,16 @@ TEST_F(FileLockTest, ASecondOneWaitsUntilTheFirstIsGone) {
     EXPECT_EQ(waited, 1);
 }
 
+// Otherwise two processes could hold locks of one name.
+TEST_F(FileLockTest, WhoWaitedForARemovedFileLocksTheNewOne) {
+    std::optional<FileLock> first(std::in_place, folder_ / "lock", [] {});
+    const FileLock second(folder_ / "lock", [&] {
+        std::filesystem::remove(folder_ / "lock");
+        first.reset();
+    });
+    EXPECT_THROW(FileLock(folder_ / "lock", [] { throw Error("held"); }), Error);
+}
+
 TEST_F(FileLockTest, AThrowEndsTheWaiting) {
     const FileLock first(folder_ / "lock", [] {});
     EXPECT_THROW(FileLock(folder_ / "lock", [] { throw Error("stopped"); }), Error);

@@ -5,6 +5,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/hash.h"
+#include "accrue/data/cache_care.h"
 #include "accrue/data/file_contents.h"
 #include "accrue/data/file_lock.h"
 #include "accrue/data/token_build.h"
@@ -100,12 +101,33 @@ void build(const fs::path& folder, const TokenSource& source, const std::vector<
     sync_folder(folder.parent_path());
 }
 
+CacheUse use_of(const std::string& key, const std::vector<fs::path>& files, const std::vector<std::string>& contents) {
+    CacheUse use{.cache = key, .files = {}};
+    for (size_t i = 0; i < files.size(); ++i) {
+        const std::string path = fs::absolute(files[i]).lexically_normal().string();
+        use.files.push_back({.name = hash_of(std::as_bytes(std::span(path))), .contents = contents[i]});
+    }
+    return use;
+}
+
 void make_folder(const fs::path& folder) {
     std::error_code failed;
     fs::create_directories(folder, failed);
     if (failed) {
         throw Error(cat("cannot make the folder ", folder.string(), " for tokenized files: ", failed.message()));
     }
+}
+
+// Without a lock. None also if another process removes the cache meanwhile, because the files have changed.
+std::shared_ptr<const TokenCache> open_if_whole(const fs::path& folder, const std::vector<fs::path>& files) {
+    try {
+        if (fs::exists(folder) && defect_of_cache(folder, folder.filename().string()).empty()) {
+            return std::make_shared<TokenCache>(folder, files, "");
+        }
+    } catch (const Error&) {
+        // Whoever asks again under the lock finds out what is wrong.
+    }
+    return nullptr;
 }
 
 }  // namespace
@@ -117,23 +139,31 @@ std::shared_ptr<const TokenCache> open_token_cache(const TokenSource& source, co
     make_folder(options.folder);
     Pool pool(options.threads);
     const std::vector<FileState> states = states_of(source.files);
-    const std::string key = key_of(source, FileContents(options.folder).hashes(source.files, pool));
+    const std::vector<std::string> contents = FileContents(options.folder).hashes(source.files, pool);
+    const std::string key = key_of(source, contents);
     const fs::path folder = options.folder / key;
-    if (fs::exists(folder) && defect_of_cache(folder, key).empty()) {
-        return std::make_shared<TokenCache>(folder, source.files, "");
-    }
-    const FileLock lock(folder.string() + ".lock", [&] {
+    const auto tell = [&](const CacheProgress& progress) {
         if (options.progress) {
-            options.progress({.stage = CacheProgress::Stage::waiting});
+            options.progress(progress);
         }
-    });
+    };
+    const auto hand_out = [&](std::shared_ptr<const TokenCache> cache, CacheProgress::Stage stage) {
+        note_use_and_tidy(options.folder, use_of(key, source.files, contents));
+        tell({.stage = stage, .cache = cache.get()});
+        return cache;
+    };
+    if (auto cache = open_if_whole(folder, source.files)) {
+        return hand_out(std::move(cache), CacheProgress::Stage::reused);
+    }
+    const FileLock lock(folder.string() + ".lock", [&] { tell({.stage = CacheProgress::Stage::waiting}); });
     // Asked again, because somebody else may have built it meanwhile.
     const bool exists = fs::exists(folder);
     const std::string defect = exists ? defect_of_cache(folder, key) : "";
-    if (!exists || !defect.empty()) {
-        build(folder, source, states, pool, options.progress);
+    if (exists && defect.empty()) {
+        return hand_out(std::make_shared<TokenCache>(folder, source.files, ""), CacheProgress::Stage::reused);
     }
-    return std::make_shared<TokenCache>(folder, source.files, defect);
+    build(folder, source, states, pool, options.progress);
+    return hand_out(std::make_shared<TokenCache>(folder, source.files, defect), CacheProgress::Stage::built);
 }
 
 }  // namespace accrue

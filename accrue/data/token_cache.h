@@ -15,16 +15,22 @@
 
 namespace accrue {
 
+class TokenCache;
+
 // How far a cache is. Called by the thread that opens it; what it throws stops the building and is passed on.
 struct CacheProgress {
     enum class Stage {
         // Another process builds the same cache.
         waiting,
         tokenizing,
+        // At the end, one of these: built just now, or found as it was built before.
+        built,
+        reused,
     };
     Stage stage = Stage::waiting;
     int64_t bytes_done = 0;
     int64_t bytes_total = 0;
+    const TokenCache* cache = nullptr;  // at the end
 };
 using CacheProgressCallback = std::function<void(const CacheProgress&)>;
 
@@ -104,7 +110,8 @@ private:
 
 // The cache of these documents: opened if it is there, without reading any token, built otherwise. Its key is made of
 // the files' contents, their endings and the settings. A cache that is damaged or of another version is built again.
-// Building takes memory for a few documents per thread, however large the files are.
+// Building takes memory for a few documents per thread, however large the files are. Caches that this one replaces are
+// removed (cache_care.h).
 [[nodiscard]] std::shared_ptr<const TokenCache> open_token_cache(const TokenSource& source,
                                                                  const TokenCacheOptions& options);
 

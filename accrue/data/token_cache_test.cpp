@@ -258,7 +258,13 @@ TEST_F(TokenCacheTest, ProgressGoesFromSomethingToEverything) {
     const fs::path path = file("a.txt", many_lines(20000));
     std::vector<int64_t> done;
     TokenCacheOptions reporting = options();
+    std::vector<CacheProgress::Stage> ends;
     reporting.progress = [&](const CacheProgress& progress) {
+        if (progress.cache != nullptr) {
+            EXPECT_GT(progress.cache->token_count(), 0);
+            ends.push_back(progress.stage);
+            return;
+        }
         EXPECT_EQ(progress.stage, CacheProgress::Stage::tokenizing);
         EXPECT_EQ(progress.bytes_total, static_cast<int64_t>(fs::file_size(path)));
         done.push_back(progress.bytes_done);
@@ -268,6 +274,10 @@ TEST_F(TokenCacheTest, ProgressGoesFromSomethingToEverything) {
     EXPECT_LT(done.front(), done.back());
     EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
     EXPECT_EQ(done.back(), static_cast<int64_t>(fs::file_size(path)));
+    const size_t calls = done.size();
+    (void)open_token_cache(source({path}), reporting);
+    EXPECT_EQ(done.size(), calls);
+    EXPECT_THAT(ends, testing::ElementsAre(CacheProgress::Stage::built, CacheProgress::Stage::reused));
 }
 
 TEST_F(TokenCacheTest, ProgressThatThrowsStopsTheBuild) {
@@ -301,7 +311,8 @@ TEST_F(TokenCacheTest, OneOfTwoProcessesBuilds) {
     TokenCacheOptions waiting = options();
     int waited = 0;
     waiting.progress = [&](const CacheProgress& progress) {
-        EXPECT_EQ(progress.stage, CacheProgress::Stage::waiting);
+        EXPECT_EQ(progress.stage,
+                  progress.cache == nullptr ? CacheProgress::Stage::waiting : CacheProgress::Stage::reused);
         if (++waited == 1) {
             EXPECT_EQ(write(go_on[1], "x", 1), 1);
         }

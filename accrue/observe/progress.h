@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "accrue/observe/status_line.h"
+
 namespace accrue {
 
 // What a person wants to know while a run goes on.
@@ -26,17 +28,15 @@ public:
 
     void report(const ProgressFacts& facts);
     // Prints a whole line, above the bar where there is one.
-    void note(const std::string& line);
+    void note(const std::string& line) { line_.note(line); }
     // Ends the line of the bar; reports may follow and draw a new one.
-    void finish();
+    void finish() { line_.finish(); }
 
 private:
-    void draw();
-
     std::FILE* out_;
     bool is_terminal_;
     int64_t total_steps_;
-    std::optional<ProgressFacts> shown_;
+    StatusLine line_;
 };
 
 }  // namespace accrue

@@ -34,19 +34,6 @@ bool holds_ids(const std::filesystem::path& file) {
     return name == ".safetensors" || name == ".bin";
 }
 
-std::vector<std::string> notes_of(const Corpus& corpus) {
-    std::vector<std::string> notes;
-    if (corpus.skipped > 0) {
-        notes.push_back(
-            cat("data.train: ", corpus.skipped,
-                " damaged or empty documents were left out. accrue inspect FILE says which file has them."));
-    }
-    if (!corpus.rebuilt_because.empty()) {
-        notes.push_back(cat("the token cache was made anew: ", corpus.rebuilt_because, "."));
-    }
-    return notes;
-}
-
 // Beside the run, so that the next run finds it.
 std::filesystem::path cache_folder_of(const Settings& settings) {
     const std::filesystem::path run = settings.run.folder.empty() ? "runs/next" : settings.run.folder;
@@ -123,15 +110,16 @@ Corpus open_run_files(const Settings& settings, const std::vector<std::string>& 
                        tokenizer == nullptr ? bytes : *tokenizer);
 }
 
-std::unique_ptr<Dataset> open_validation_data(const Settings& settings, const Tokenizer* tokenizer) {
+std::unique_ptr<Dataset> open_validation_data(const Settings& settings, const Tokenizer* tokenizer,
+                                              const CacheProgressCallback& progress) {
     if (!settings.data.validation.empty()) {
         Settings whole = settings;
         whole.data.validation_fraction = 0;
-        return open_run_files(whole, settings.data.validation, tokenizer).train;
+        return open_run_files(whole, settings.data.validation, tokenizer, progress).train;
     }
     if (!settings.data.train.empty()) {
         return settings.data.validation_fraction > 0
-                   ? open_run_files(settings, settings.data.train, tokenizer).validation
+                   ? open_run_files(settings, settings.data.train, tokenizer, progress).validation
                    : nullptr;
     }
     return story_data(*tokenizer, kFirstValidationStory, kValidationStoryBytes, settings.data.sequence_length);
@@ -155,10 +143,12 @@ RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress) 
         inputs.train = story_data(*inputs.tokenizer, 0, kStoryBytes, settings.data.sequence_length);
     } else {
         Corpus corpus = open_run_files(settings, settings.data.train, inputs.tokenizer.get(), progress);
-        inputs.notes = notes_of(corpus);
         inputs.train = std::move(corpus.train);
+        inputs.validation = settings.data.validation.empty() ? std::move(corpus.validation) : nullptr;
     }
-    inputs.validation = open_validation_data(settings, inputs.tokenizer.get());
+    if (!inputs.validation) {
+        inputs.validation = open_validation_data(settings, inputs.tokenizer.get(), progress);
+    }
     const int64_t longest = inputs.longest_sample();
     if (longest == 0) {
         throw Error("the training data counts no token at all: every label is masked. Check the labels.");

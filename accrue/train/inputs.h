@@ -21,12 +21,10 @@ struct RunInputs {
     std::unique_ptr<Dataset> validation;   // none = no validation
     std::unique_ptr<Tokenizer> tokenizer;  // none = token ids whose text is not known
 
-    std::vector<std::string> notes;  // what a user should know of the data: lines that were left out, and such
-
     [[nodiscard]] int64_t longest_sample() const;
 };
 
-// `progress` is told how far tokenizing is, the first time a text is seen.
+// `progress` is told how far tokenizing is, the first time a text is seen, and what was found or built.
 [[nodiscard]] RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress = nullptr);
 
 // The tokenizer a run speaks: data.tokenizer, or the one in the model's folder, or bytes for text. None for token ids
@@ -44,7 +42,8 @@ void copy_tokenizer_files(const Settings& settings, const std::filesystem::path&
                                     const Tokenizer* tokenizer, const CacheProgressCallback& progress = nullptr);
 
 // What a run is validated on; may be none.
-[[nodiscard]] std::unique_ptr<Dataset> open_validation_data(const Settings& settings, const Tokenizer* tokenizer);
+[[nodiscard]] std::unique_ptr<Dataset> open_validation_data(const Settings& settings, const Tokenizer* tokenizer,
+                                                            const CacheProgressCallback& progress = nullptr);
 
 // A token that the model has no row for is an error that names file, place, token and vocabulary.
 void check_tokens(const Dataset& data, const ModelConfig& model);

@@ -65,6 +65,11 @@ TokenBatch Loader::load(const Window& window, std::span<const int64_t> grains) c
     return batch;
 }
 
+Window Loader::window_from(const DataPosition& position, const WindowSize& size) const {
+    return window_at(position, order_.size(), size,
+                     [&](int64_t place) { return data_.weight(order_.sample_at(position.epoch, place)); });
+}
+
 std::vector<int64_t> Loader::samples_of(const Window& window, int64_t grain) const {
     const Window::Places places = window.places_of(grain);
     std::vector<int64_t> samples;

@@ -22,10 +22,8 @@ class Loader final : public BatchSource {
 public:
     Loader(const Dataset& data, SampleOrder order) : data_(data), order_(order) {}
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override;
-    [[nodiscard]] int64_t weight_at(int64_t epoch, int64_t place) const {
-        return data_.weight(order_.sample_at(epoch, place));
-    }
-    [[nodiscard]] int64_t epoch_samples() const { return order_.size(); }
+    // The window that begins at a position.
+    [[nodiscard]] Window window_from(const DataPosition& position, const WindowSize& size) const;
     // Which samples of the dataset a grain holds.
     [[nodiscard]] std::vector<int64_t> samples_of(const Window& window, int64_t grain) const;
 

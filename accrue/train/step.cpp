@@ -4,8 +4,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "accrue/data/prefetch.h"
-
 namespace accrue {
 namespace {
 
@@ -63,19 +61,12 @@ bool add_all_grains(Engine& engine, const BatchSource& data, const Window& windo
     double total = 0;
     do {
         const auto micro_batches = cut(engine.sum.ledger().missing(), engine.rules.micro_batch_grains);
-        size_t next = 0;
-        Prefetch<TokenBatch> loading([&]() -> std::optional<TokenBatch> {
-            if (next == micro_batches.size()) {
-                return std::nullopt;
-            }
-            return data.load(window, micro_batches[next++].grains);
-        });
         for (const MicroBatch& micro_batch : micro_batches) {
             if (stop) {
                 return false;
             }
             const auto start = Clock::now();
-            const TokenBatch batch = std::move(*loading.next());
+            const TokenBatch batch = data.load(window, micro_batch.grains);
             const double wait = seconds_since(start);
             engine.model.forward_backward(batch, engine.weights_to_read(), engine.sum);
             const double seconds = seconds_since(start) - wait;

@@ -16,6 +16,7 @@
 #include "accrue/train/engine.h"
 #include "accrue/train/evaluate.h"
 #include "accrue/train/generate.h"
+#include "accrue/train/load_ahead.h"
 #include "accrue/train/metrics_line.h"
 #include "accrue/train/plan.h"
 #include "accrue/train/state.h"
@@ -71,6 +72,9 @@ public:
           loader_(*inputs.train, SampleOrder(inputs.settings.data.order == "sequential" ? SampleOrder::Kind::sequential
                                                                                         : SampleOrder::Kind::shuffled,
                                              static_cast<uint64_t>(inputs.settings.run.seed), inputs.train->size())),
+          batches_(
+              loader_, [this](const DataPosition& position) { return window_from(position); },
+              engine_.rules.micro_batch_grains),
           definition_(definition_of(inputs, engine_.model.parameters())) {}
 
     TrainSummary run(const StopFlag& stop);
@@ -78,7 +82,9 @@ public:
 private:
     void begin();
     void initialize_or_load_weights();
-    [[nodiscard]] Window next_window() const;
+    [[nodiscard]] Window window_from(const DataPosition& position) const {
+        return loader_.window_from(position, engine_.rules.window);
+    }
     [[nodiscard]] std::optional<double> validation_loss();
     void after_step(const StepReport& report, MetricsFile& metrics);
     void note_skip(const StepReport& report);
@@ -96,6 +102,7 @@ private:
     std::unique_ptr<Kernels> kernels_;
     Engine engine_;
     Loader loader_;
+    LoadAhead batches_;
     std::string definition_;
     TrainSummary summary_;
     Clock::time_point start_ = Clock::now();
@@ -140,12 +147,6 @@ void Trainer::begin() {
     if (!checkpoint) {
         summary_.validation_before = validation_loss();
     }
-}
-
-Window Trainer::next_window() const {
-    const DataPosition& position = engine_.state.position;
-    return window_at(position, loader_.epoch_samples(), engine_.rules.window,
-                     [&](int64_t place) { return loader_.weight_at(position.epoch, place); });
 }
 
 std::optional<double> Trainer::validation_loss() {
@@ -274,7 +275,7 @@ TrainSummary Trainer::run(const StopFlag& stop) {
     start_ = epoch_start_ = Clock::now();
     MetricsFile metrics(folder_.metrics());
     while (engine_.state.step < engine_.rules.schedule.steps && summary_.end == TrainSummary::End::done) {
-        if (const auto report = run_step(engine_, loader_, next_window(), stop)) {
+        if (const auto report = run_step(engine_, batches_, window_from(engine_.state.position), stop)) {
             after_step(*report, metrics);
         } else {
             summary_.end = TrainSummary::End::stopped;
