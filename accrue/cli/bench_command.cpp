@@ -84,7 +84,8 @@ ExitCode run_bench(const BenchCommand& command) {
         return run_child(command);
     }
     check_before(command);
-    BenchFindings findings{.request = command.request, .check = {}, .exact = {}, .fp32 = {}};
+    BenchFindings findings;
+    findings.request = command.request;
     note("checking the gradient against the fp32 reference");
     findings.check = check_from_json(measured_by_child("check", command.request));
     require_right(findings.check, command.request);
