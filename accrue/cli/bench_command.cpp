@@ -1,9 +1,11 @@
 #include "accrue/cli/bench_command.h"
 
+#include <csignal>
 #include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <sys/prctl.h>
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
@@ -32,6 +34,7 @@ Json measured_by_child(const std::string& what, const BenchRequest& request) {
 }
 
 ExitCode run_child(const BenchCommand& command) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);  // nobody would read the answer
     Json json;
     if (command.child == "check") {
         json = to_json(check_gradient(command.request));
