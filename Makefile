@@ -12,10 +12,10 @@ SECONDS_EACH ?= 60
 ONE_THREAD_IS_ENOUGH := EqualsTheReference|OtherRows|DryKernels|PlainLoop|AnotherGrain|portable|_fp32
 
 .DEFAULT_GOAL := help
-.PHONY: help train build test check sanitize threads lint fuzz format setup setup-check clean
+.PHONY: help train build test check sanitize threads lint fuzz format counts counts-update setup setup-check clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 train: build ## a complete run on built-in data; ARGS="--set schedule.steps=50" passes options on
 	build/release/accrue train $(ARGS)
@@ -48,6 +48,14 @@ fuzz: setup-check build/fuzz/build.ninja ## every parser on damaged files, for S
 
 format: setup-check ## lays out all C++ files
 	scripts/format
+
+counts: build ## instructions for each element of the hot loops, as a test compares them
+	@cmake --build build/release --target hot_loops
+	@scripts/counts print build/release/hot_loops
+
+counts-update: build ## the same, written to bench/expected_counts.txt after an intended change
+	@cmake --build build/release --target hot_loops
+	@scripts/counts update build/release/hot_loops
 
 clean: ## removes build/, keeps runs/
 	rm -rf build

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "accrue/base/error.h"
+#include "accrue/cli/bench_command.h"
 #include "accrue/cli/commands.h"
 #include "accrue/cli/tokenize_command.h"
 #include "accrue/train/settings.h"
@@ -20,6 +21,7 @@ struct Commands {
     TokenizerTrainCommand tokenizer_train;
     InspectCommand inspect;
     ExportCommand export_model;
+    BenchCommand bench;
 };
 
 CLI::App* add_train(CLI::App& app, TrainCommand& command) {
@@ -102,6 +104,7 @@ int run(int argc, char** argv) {
     add_eval(app, commands.eval)->callback([&] { code = run_eval(commands.eval); });
     add_inspect(app, commands.inspect)->callback([&] { code = run_inspect(commands.inspect); });
     add_export(app, commands.export_model)->callback([&] { code = run_export(commands.export_model); });
+    add_bench_command(app, commands.bench, code);
     add_tokenizer_commands(app, commands.tokenize, commands.tokenizer_train, code);
     try {
         app.parse(argc, argv);

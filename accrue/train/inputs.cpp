@@ -46,6 +46,10 @@ int64_t RunInputs::longest_sample() const {
     return std::max(train->longest(), validation ? validation->longest() : 0);
 }
 
+int64_t default_grain_samples(int64_t longest_sample) {
+    return (kGrainTokens + longest_sample - 1) / longest_sample;
+}
+
 std::unique_ptr<Tokenizer> open_run_tokenizer(const Settings& settings) {
     if (!settings.data.tokenizer.empty()) {
         return open_tokenizer(settings.data.tokenizer);
@@ -163,7 +167,7 @@ RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress) 
         check_tokens(*inputs.validation, inputs.model);
     }
     if (settings.window.grain_samples == 0) {
-        settings.window.grain_samples = (kGrainTokens + longest - 1) / longest;
+        settings.window.grain_samples = default_grain_samples(longest);
     }
     inputs.settings = std::move(settings);
     return inputs;

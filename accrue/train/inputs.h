@@ -27,6 +27,9 @@ struct RunInputs {
 // `progress` is told how far tokenizing is, the first time a text is seen, and what was found or built.
 [[nodiscard]] RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress = nullptr);
 
+// Samples of a grain where window.grain_samples leaves it open: as many as make about 1,024 tokens.
+[[nodiscard]] int64_t default_grain_samples(int64_t longest_sample);
+
 // The tokenizer a run speaks: data.tokenizer, or the one in the model's folder, or bytes for text. None for token ids
 // without any.
 [[nodiscard]] std::unique_ptr<Tokenizer> open_run_tokenizer(const Settings& settings);

@@ -1,0 +1,131 @@
+#include "accrue/cli/bench_command.h"
+
+#include <csignal>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/prctl.h>
+
+#include "accrue/base/error.h"
+#include "accrue/base/file.h"
+#include "accrue/cli/child_process.h"
+#include "accrue/cli/commit.h"
+#include "accrue/train/bench_report.h"
+#include "accrue/train/plan.h"
+
+namespace accrue {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// One measurement in a process of its own: its peak of memory is then nobody else's.
+Json measured_by_child(const std::string& what, const BenchRequest& request) {
+    const std::string output = output_of_this_program(
+        {"bench", "--child", what, "--model", request.model, "--dtype", request.dtype, "--sums", request.sums,
+         "--sequence", std::to_string(request.sequence), "--samples", std::to_string(request.samples), "--threads",
+         std::to_string(request.threads), "--micro-batch", std::to_string(request.micro_batch), "--steps",
+         std::to_string(request.steps)});
+    Json json = Json::parse(output, nullptr, false);
+    if (json.is_discarded()) {
+        throw Error(cat("a process of the measurement said what is no JSON: ", output));
+    }
+    return json;
+}
+
+ExitCode run_child(const BenchCommand& command) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);  // nobody would read the answer
+    Json json;
+    if (command.child == "check") {
+        json = to_json(check_gradient(command.request));
+    } else if (command.child == "bandwidth") {
+        json = measure_bandwidth(command.request);
+    } else {
+        json = to_json(measure_steps(command.request));
+    }
+    fmt::print("{}\n", json.dump());
+    return ExitCode::done;
+}
+
+void note(const std::string& text) {
+    fmt::print("{}\n", text);
+    std::fflush(stdout);
+}
+
+// What would only show after minutes is said at once.
+void check_before(const BenchCommand& command) {
+    const BenchRequest& request = command.request;
+    const ArenaPlan plan = plan_arena(bench_settings(request), preset_config(request.model), request.sequence,
+                                      Pool(static_cast<int>(request.threads)).threads());
+    if (const auto available = available_memory()) {
+        check_memory(plan, *available);
+    }
+    const std::filesystem::path folder = std::filesystem::absolute(command.json).parent_path();
+    if (!command.json.empty() && !std::filesystem::is_directory(folder)) {
+        throw Error(cat("--json ", command.json, ": there is no folder ", folder.string(), "."));
+    }
+}
+
+// Both kinds of sums, in turns, so that a machine that changes its speed treats them alike.
+void measure_in_turns(const BenchCommand& command, BenchFindings& findings) {
+    BenchRequest exact = command.request;
+    exact.sums = "exact";
+    BenchRequest fp32 = command.request;
+    fp32.sums = "fp32";
+    for (int64_t round = 0; round < command.rounds; ++round) {
+        note(fmt::format("round {} of {}: {} step(s) with exact sums, then with fp32 sums", round + 1, command.rounds,
+                         command.request.steps));
+        findings.exact.push_back(steps_from_json(measured_by_child("steps", exact)));
+        findings.fp32.push_back(steps_from_json(measured_by_child("steps", fp32)));
+    }
+}
+
+}  // namespace
+
+ExitCode run_bench(const BenchCommand& command) {
+    if (!command.child.empty()) {
+        return run_child(command);
+    }
+    check_before(command);
+    BenchFindings findings;
+    findings.request = command.request;
+    note("checking the gradient against the fp32 reference");
+    findings.check = check_from_json(measured_by_child("check", command.request));
+    require_right(findings.check, command.request);
+    findings.bandwidth = measured_by_child("bandwidth", command.request).get<double>();
+    measure_in_turns(command, findings);
+    const Json result = bench_json(findings, {.commit = kCommit, .command = command_line()});
+    fmt::print("\n{}", bench_text(result));
+    if (!command.json.empty()) {
+        write_text(command.json, result.dump(2) + "\n");
+        fmt::print("result file:        {}\n", command.json);
+    }
+    return ExitCode::done;
+}
+
+void add_bench_command(CLI::App& app, BenchCommand& command, ExitCode& code) {
+    BenchRequest& request = command.request;
+    auto* bench = app.add_subcommand("bench", "Measure the speed of training against what this machine could do");
+    const auto count = [&](const char* name, int64_t& value, const char* meaning) {
+        bench->add_option(name, value, meaning)->capture_default_str()->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+    };
+    bench->add_option("--model", request.model, "A preset: tiny, gpt2-124m, llama-350m, llama-1.5b")
+        ->capture_default_str();
+    bench->add_option("--dtype", request.dtype, "Number format of products")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"bf16", "fp32"}));
+    count("--sequence", request.sequence, "Tokens of a sample");
+    count("--samples", request.samples, "Samples of the window");
+    bench->add_option("--threads", request.threads, "0 = all")->capture_default_str()->check(CLI::Range(0, 4096));
+    count("--micro-batch", request.micro_batch, "Grains that pass through the layers together");
+    bench->add_option("--sums", request.sums, "How gradients are added; the other kind is measured for comparison")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"exact", "fp32"}));
+    count("--steps", request.steps, "Measured optimizer steps of a process, after one that is not");
+    count("--rounds", command.rounds, "Processes for each kind of sums, in turns");
+    bench->add_option("--json", command.json, "Write the result there too")->type_name("FILE");
+    bench->add_option("--child", command.child)->group("")->check(CLI::IsMember({"check", "bandwidth", "steps"}));
+    bench->callback([&] { code = run_bench(command); });
+}
+
+}  // namespace accrue

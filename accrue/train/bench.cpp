@@ -1,0 +1,140 @@
+#include "accrue/train/bench.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "accrue/base/error.h"
+#include "accrue/base/random.h"
+#include "accrue/kernels/timed/ceilings.h"
+#include "accrue/train/engine.h"
+#include "accrue/train/inputs.h"
+#include "accrue/train/metrics_line.h"
+#include "accrue/train/plan.h"
+#include "accrue/train/step.h"
+
+namespace accrue {
+namespace {
+
+constexpr uint64_t kSeed = 1;
+constexpr int kBurstsAtOnce = 5;
+
+std::unique_ptr<Dataset> random_words(const ModelConfig& model, const BenchRequest& request) {
+    const int64_t samples = request.samples * (request.steps + 1);
+    std::vector<int32_t> tokens(static_cast<size_t>(samples * request.sequence + 1));
+    for (size_t i = 0; i < tokens.size(); ++i) {
+        tokens[i] = static_cast<int32_t>(mix(kSeed, i) % static_cast<uint64_t>(model.vocabulary));
+    }
+    return dataset_of_tokens(std::move(tokens), request.sequence, "random words");
+}
+
+double best_rate(Pool& pool, DType dtype) {
+    double best = 0;
+    for (int burst = 0; burst < kBurstsAtOnce; ++burst) {
+        best = std::max(best, multiply_add_rate(pool, dtype, cpu::best_instruction_set()));
+    }
+    return best;
+}
+
+StepTimes timed_step(Engine& engine, TimedKernels& kernels, const Loader& loader) {
+    const DataPosition& position = engine.state.position;
+    const Window window = window_at(position, loader.epoch_samples(), engine.rules.window,
+                                    [&](int64_t place) { return loader.weight_at(position.epoch, place); });
+    kernels.reset();
+    const StopFlag never{false};
+    const auto report = run_step(engine, loader, window, never);
+    if (report->skipped) {
+        throw Error(cat("step ", report->step, " of the benchmark was skipped: ", report->skip_reason, "."));
+    }
+    const auto& parts = kernels.seconds();
+    return {.seconds = report->seconds,
+            .parts = parts,
+            .waiting = report->seconds - std::accumulate(parts.begin(), parts.end(), 0.0),
+            .calls = kernels.calls(),
+            .loss = report->loss.value_or(0),
+            .replays = report->replays};
+}
+
+}  // namespace
+
+Settings bench_settings(const BenchRequest& request) {
+    const ModelConfig model = preset_config(request.model);
+    if (request.sequence > model.positions) {
+        throw Error(cat("--sequence ", request.sequence, ": ", request.model, " has only ", model.positions,
+                        " positions. Give at most that."));
+    }
+    Settings settings;
+    settings.model.preset = request.model;
+    settings.data.order = "sequential";
+    settings.data.sequence_length = request.sequence;
+    settings.window.samples = request.samples;
+    settings.window.grain_samples = default_grain_samples(request.sequence);
+    const Window window{.samples = request.samples, .grain_samples = settings.window.grain_samples};
+    settings.window.micro_batch_grains = std::min(request.micro_batch, window.grains());
+    settings.schedule.kind = "constant";
+    settings.schedule.warmup_steps = 0;
+    settings.compute.dtype = request.dtype;
+    settings.compute.threads = request.threads;
+    settings.compute.sums = request.sums;
+    return settings;
+}
+
+double gradient_flops(const ModelConfig& model, int64_t tokens) {
+    const DecoderParameters decoder = decoder_parameters(model);
+    int64_t matrices = decoder.head.in * decoder.head.out;
+    for (const BlockParameters& block : decoder.blocks) {
+        for (const LinearParameters* product :
+             {&block.qkv, &block.attention_output, &block.mlp_input, &block.mlp_output}) {
+            matrices += product->in * product->out;
+        }
+    }
+    const auto length = static_cast<double>(tokens);
+    const auto attention_width = static_cast<double>(model.heads * model.head_size);
+    return 6 * static_cast<double>(matrices) * length +
+           6 * static_cast<double>(model.layers) * attention_width * length * length;
+}
+
+StepsMeasurement measure_steps(const BenchRequest& request) {
+    const int64_t base_bytes = peak_resident_bytes();
+    const ModelConfig model = preset_config(request.model);
+    const Settings settings = bench_settings(request);
+    Pool pool(static_cast<int>(request.threads));
+    const ArenaPlan plan = plan_arena(settings, model, request.sequence, pool.threads());
+    Arena arena(plan.peak_bytes);
+    const auto cpu_kernels = make_cpu_kernels(pool, arena);
+    TimedKernels kernels(*cpu_kernels, model.vocabulary);
+    Engine engine(settings, model, request.sequence, kernels);
+    const View<float> master = engine.weights.master;
+    initialize_weights(engine.model.parameters(), kSeed, {master.data, static_cast<size_t>(master.columns)});
+    engine.refresh_copy();
+    const auto data = random_words(model, request);
+    const Loader loader(*data, SampleOrder(SampleOrder::Kind::sequential, kSeed, data->size()));
+
+    const Window window{.samples = request.samples, .grain_samples = settings.window.grain_samples};
+    StepsMeasurement result{
+        .steps = {},
+        .rates = {},
+        .window_tokens = request.samples * request.sequence,
+        .parameters = engine.model.parameters().trainable(),
+        .grain_samples = window.grain_samples,
+        .grains = window.grains(),
+        .micro_batches = (window.grains() + engine.rules.micro_batch_grains - 1) / engine.rules.micro_batch_grains,
+        .planned_peak_bytes = base_bytes + plan.peak_bytes,
+        .device = kernels.description(),
+        .threads = pool.threads()};
+    const DType dtype = request.dtype == "bf16" ? DType::bf16 : DType::fp32;
+    (void)timed_step(engine, kernels, loader);
+    result.rates.push_back(best_rate(pool, dtype));
+    for (int64_t step = 0; step < request.steps; ++step) {
+        result.steps.push_back(timed_step(engine, kernels, loader));
+        result.rates.push_back(best_rate(pool, dtype));
+    }
+    result.resident_peak_bytes = peak_resident_bytes();
+    return result;
+}
+
+double measure_bandwidth(const BenchRequest& request) {
+    Pool pool(static_cast<int>(request.threads));
+    return memory_bandwidth(pool);
+}
+
+}  // namespace accrue

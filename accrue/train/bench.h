@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "accrue/kernels/timed/timed_kernels.h"
+#include "accrue/model/config.h"
+#include "accrue/train/settings.h"
+
+namespace accrue {
+
+// What `accrue bench` is asked to measure.
+struct BenchRequest {
+    std::string model = "gpt2-124m";  // a preset
+    std::string dtype = "bf16";
+    int64_t sequence = 1024;
+    int64_t samples = 4;      // of a window
+    int64_t threads = 0;      // 0 = all
+    int64_t micro_batch = 1;  // grains
+    std::string sums = "exact";
+    int64_t steps = 3;  // measured, after one that is not
+};
+
+// The settings of a run that does this work. Errors: an unknown preset, a sequence longer than the model's positions.
+[[nodiscard]] Settings bench_settings(const BenchRequest& request);
+
+// The floating-point operations that the gradient of one sequence cannot do without: 6 for each parameter of a product
+// and token (lookup tables are no products, the head counts once even where it is the embedding), and
+// 6 * layers * attention width * tokens^2 for attention, of which causality leaves half. Nothing computed twice counts.
+[[nodiscard]] double gradient_flops(const ModelConfig& model, int64_t tokens);
+
+// One optimizer step as the clock saw it.
+struct StepTimes {
+    double seconds = 0;
+    TimedKernels::Seconds parts{};
+    double waiting = 0;  // seconds in no kernel: for data, and for the thread that orders the work
+    int64_t calls = 0;   // of kernels
+    double loss = 0;
+    int64_t replays = 0;
+};
+
+// What one process found that ran some steps.
+struct StepsMeasurement {
+    std::vector<StepTimes> steps;
+    // Multiply-add rates in FLOP/s, each the best of some bursts: before the first step and after each. A burst that
+    // something else disturbed would make the ceiling low and the steps look good.
+    std::vector<double> rates;
+    int64_t window_tokens = 0;
+    int64_t parameters = 0;
+    int64_t grain_samples = 0;
+    int64_t grains = 0;
+    int64_t micro_batches = 0;
+    int64_t planned_peak_bytes = 0;   // the planned arena, and what the process held before it
+    int64_t resident_peak_bytes = 0;  // VmHWM
+    std::string device;
+    int threads = 0;
+};
+
+// Runs real optimizer steps on random words in this process: one that is not measured, then those asked for.
+[[nodiscard]] StepsMeasurement measure_steps(const BenchRequest& request);
+
+// Bytes a second, by memory_bandwidth().
+[[nodiscard]] double measure_bandwidth(const BenchRequest& request);
+
+// The answer before the time: how far the gradient of one small grain is from the fp32 reference's.
+struct GradientCheck {
+    int64_t tensors = 0;
+    int64_t tokens = 0;
+    double largest_error = 0;  // of a tensor: |difference| / |gradient|, Euclidean
+    std::string worst_tensor;
+    double allowed = 0;
+};
+
+// On a model of the same widths with one or two layers and at most 2,048 words, because the reference computes in plain
+// loops.
+[[nodiscard]] GradientCheck check_gradient(const BenchRequest& request);
+// An error if the difference is more than the dtype explains.
+void require_right(const GradientCheck& check, const BenchRequest& request);
+
+}  // namespace accrue

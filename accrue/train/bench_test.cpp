@@ -1,0 +1,129 @@
+#include "accrue/train/bench.h"
+
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "accrue/base/error.h"
+#include "accrue/train/bench_report.h"
+
+namespace accrue {
+namespace {
+
+BenchRequest small_request() {
+    return {.model = "tiny", .dtype = "fp32", .sequence = 16, .samples = 3, .threads = 1, .steps = 2};
+}
+
+// A measurement of steps of these lengths, of which half is waiting and half forward products.
+StepsMeasurement steps_of(const std::vector<double>& seconds) {
+    StepsMeasurement measurement{.steps = {}, .rates = {1e9, 4e9, 2e9}, .window_tokens = 64, .device = "paper"};
+    for (const double time : seconds) {
+        StepTimes& step = measurement.steps.emplace_back();
+        step.seconds = time;
+        step.parts[0] = time / 2;
+        step.waiting = time / 2;
+    }
+    return measurement;
+}
+
+// By hand: 12 blocks of 768 x (2304 + 768 + 3072 + 3072) and a head of 768 x 50304 make 123,568,128 parameters of products.
+TEST(BenchTest, GptTwoTakes817GigaflopASequence) {
+    EXPECT_EQ(gradient_flops(preset_config("gpt2-124m"), 1024),
+              6.0 * 123'568'128 * 1024 + 6.0 * 12 * 768 * 1024 * 1024);
+    EXPECT_NEAR(gradient_flops(preset_config("gpt2-124m"), 1024), 817.2e9, 0.05e9);
+}
+
+// By hand: a block of 1024 x (3072 + 1024 + 5632) + 2816 x 1024; the head is counted, the embedding is not.
+TEST(BenchTest, AnUntiedHeadCountsOnceAndTheEmbeddingDoesNot) {
+    const double matrices = 24.0 * (1024.0 * (3072 + 1024 + 5632) + 2816.0 * 1024) + 32000.0 * 1024;
+    EXPECT_EQ(gradient_flops(preset_config("llama-350m"), 512), 6 * matrices * 512 + 6.0 * 24 * 1024 * 512 * 512);
+}
+
+TEST(BenchTest, GrainsFollowTheDefaultRule) {
+    BenchRequest request;
+    EXPECT_EQ(bench_settings(request).window.grain_samples, 1);
+    request.sequence = 128;
+    EXPECT_EQ(bench_settings(request).window.grain_samples, 8);
+}
+
+TEST(BenchTest, AMicroBatchIsNoLargerThanTheWindow) {
+    BenchRequest request;
+    request.micro_batch = 100;
+    EXPECT_EQ(bench_settings(request).window.micro_batch_grains, 4);
+}
+
+TEST(BenchTest, PartsAndWaitingAddUpToTheStep) {
+    const StepsMeasurement measurement = measure_steps(small_request());
+    ASSERT_EQ(measurement.steps.size(), 2);
+    EXPECT_EQ(measurement.rates.size(), 3);
+    EXPECT_EQ(measurement.window_tokens, 48);
+    EXPECT_GT(measurement.resident_peak_bytes, 0);
+    for (const StepTimes& step : measurement.steps) {
+        EXPECT_NEAR(std::accumulate(step.parts.begin(), step.parts.end(), step.waiting), step.seconds, 1e-9);
+        EXPECT_GE(step.waiting, 0);
+        EXPECT_GT(step.loss, 0);
+        for (const Part part : {Part::products_forward, Part::products_input, Part::products_weight, Part::attention,
+                                Part::loss_head, Part::norms, Part::elementwise, Part::optimizer}) {
+            EXPECT_GT(step.parts[static_cast<size_t>(part)], 0) << name_of(part);
+        }
+    }
+}
+
+TEST(BenchTest, TheGradientIsCheckedInBothFormats) {
+    BenchRequest request = small_request();
+    const GradientCheck fp32 = check_gradient(request);
+    EXPECT_LT(fp32.largest_error, fp32.allowed);
+    EXPECT_GT(fp32.tensors, 10);
+    request.dtype = "bf16";
+    const GradientCheck bf16 = check_gradient(request);
+    EXPECT_LT(bf16.largest_error, bf16.allowed);
+    EXPECT_GT(bf16.largest_error, fp32.largest_error) << "bf16 was not used";
+}
+
+TEST(BenchTest, AWrongGradientIsRefused) {
+    GradientCheck check{
+        .tensors = 1, .tokens = 1, .largest_error = 0.03, .worst_tensor = "lm_head.weight", .allowed = 0.03};
+    EXPECT_NO_THROW(require_right(check, small_request()));
+    check.largest_error = 0.031;
+    try {
+        require_right(check, small_request());
+        FAIL() << "nothing was thrown";
+    } catch (const Error& error) {
+        EXPECT_THAT(error.what(), ::testing::HasSubstr("lm_head.weight differs by 0.031 from the fp32 reference"));
+    }
+}
+
+TEST(BenchTest, AMeasurementSurvivesItsWayThroughAPipe) {
+    const StepsMeasurement measurement = measure_steps(small_request());
+    const auto json = to_json(measurement);
+    EXPECT_EQ(to_json(steps_from_json(nlohmann::ordered_json::parse(json.dump()))), json);
+}
+
+TEST(BenchReportTest, TakesMediansAndRatios) {
+    BenchRequest request = small_request();
+    request.sequence = 64;
+    request.samples = 1;
+    BenchFindings findings;
+    findings.request = request;
+    findings.exact = {steps_of({1, 9}), steps_of({2})};
+    findings.fp32 = {steps_of({1.5, 1.5, 7})};
+    const auto json = bench_json(findings, {.commit = "abc", .command = "accrue bench"});
+    EXPECT_EQ(json.at("tokens_per_second"), 32);  // 64 tokens in 2 s, the median of 1, 2 and 9
+    EXPECT_EQ(json.at("exact_over_fp32"), 0.75);  // 1.5 s against 2
+    EXPECT_EQ(json.at("multiply_add_flops"), 2e9);
+    EXPECT_EQ(json.at("multiply_add_flops_best"), 4e9);
+    const double flops = gradient_flops(preset_config("tiny"), 64);
+    EXPECT_DOUBLE_EQ(json.at("fraction_of_floor"), flops / 2e9 / 2);
+    EXPECT_DOUBLE_EQ(json.at("floor_tokens_per_second"), 64 / (flops / 2e9));
+    EXPECT_EQ(json.at("parts_ms").at("products_forward"), 1000);
+    EXPECT_EQ(json.at("parts_ms").at("waiting"), 1000);
+    EXPECT_EQ(json.at("commit"), "abc");
+    findings.request.sums = "fp32";
+    EXPECT_EQ(bench_json(findings, {}).at("step_ms"), 1500);
+    EXPECT_THAT(bench_text(json), ::testing::HasSubstr("fraction of floor:"));
+}
+
+}  // namespace
+}  // namespace accrue

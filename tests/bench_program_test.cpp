@@ -1,0 +1,61 @@
+// `accrue bench` as a user runs it.
+
+#include <numeric>
+
+#include "tests/support.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "accrue/base/file.h"
+
+namespace accrue::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(BenchProgramTest, WritesWhatItMeasured) {
+    TemporaryFolder folder;
+    const ProgramResult result =
+        run_program({"bench", "--model", "tiny", "--sequence", "32", "--samples", "40", "--threads", "2", "--steps",
+                     "2", "--rounds", "1", "--json", (folder / "result.json").string()});
+    ASSERT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("2 grain(s) of 32 sample(s)"));
+    const auto json = nlohmann::json::parse(read_text(folder / "result.json"));
+    for (const char* key : {"tokens_per_second", "floor_tokens_per_second", "exact_over_fp32", "resident_peak_bytes",
+                            "planned_peak_bytes", "multiply_add_flops", "memory_bandwidth_bytes_per_second"}) {
+        EXPECT_GT(json.at(key), 0) << key;
+    }
+    EXPECT_GT(json.at("fraction_of_floor"), 0);
+    EXPECT_LT(json.at("fraction_of_floor"), 1.2);
+    double parts = 0;
+    for (const auto& [name, milliseconds] : json.at("parts_ms").items()) {
+        parts += milliseconds.get<double>();
+    }
+    EXPECT_NEAR(parts, json.at("step_ms"), 1e-6 * parts);
+    EXPECT_NEAR(40 * 32 / json.at("tokens_per_second").get<double>(), 1e-3 * parts, 1e-6 * parts);
+    EXPECT_THAT(json.at("command").get<std::string>(), HasSubstr("bench --model tiny"));
+    EXPECT_FALSE(json.at("commit").get<std::string>().empty());
+    EXPECT_GE(json.at("machine").at("processors"), 1);
+}
+
+TEST(BenchProgramTest, WrongUseIsSaidBeforeAnythingIsMeasured) {
+    const ProgramResult model = run_program({"bench", "--model", "gpt5"});
+    EXPECT_EQ(model.exit_code, 1);
+    EXPECT_THAT(model.output, HasSubstr("there is no preset \"gpt5\"; the presets are tiny, gpt2-124m"));
+    const ProgramResult sequence = run_program({"bench", "--sequence", "2000"});
+    EXPECT_EQ(sequence.exit_code, 1);
+    EXPECT_THAT(sequence.output, HasSubstr("--sequence 2000: gpt2-124m has only 1024 positions"));
+    const ProgramResult json = run_program({"bench", "--model", "tiny", "--json", "no/such/folder/x.json"});
+    EXPECT_EQ(json.exit_code, 1);
+    EXPECT_THAT(json.output, HasSubstr("there is no folder"));
+    for (const auto& [option, value] : {std::pair{"--dtype", "fp8"}, std::pair{"--sums", "double"},
+                                        std::pair{"--samples", "0"}, std::pair{"--micro-batch", "none"}}) {
+        const ProgramResult result = run_program({"bench", option, value});
+        EXPECT_EQ(result.exit_code, 2);
+        EXPECT_THAT(result.output, HasSubstr(option));
+    }
+}
+
+}  // namespace
+}  // namespace accrue::testing
