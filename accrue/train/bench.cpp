@@ -36,9 +36,7 @@ double best_rate(Pool& pool, DType dtype) {
 }
 
 StepTimes timed_step(Engine& engine, TimedKernels& kernels, const Loader& loader) {
-    const DataPosition& position = engine.state.position;
-    const Window window = window_at(position, loader.epoch_samples(), engine.rules.window,
-                                    [&](int64_t place) { return loader.weight_at(position.epoch, place); });
+    const Window window = loader.window_from(engine.state.position, engine.rules.window);
     kernels.reset();
     const StopFlag never{false};
     const auto report = run_step(engine, loader, window, never);
