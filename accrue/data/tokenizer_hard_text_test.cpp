@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <ctime>
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -127,6 +129,36 @@ TEST(HardTextTest, RanksWriteItBack) {
     for (const std::string& text : hard_texts()) {
         const Ids ids = tokenizer->encode(text, Special::with);
         ASSERT_TRUE(tokenizer->decode(ids, Special::without) == text) << text.size() << " bytes";
+    }
+}
+
+// The processor time of encoding and decoding, the best of three.
+double seconds_of(const Tokenizer& tokenizer, const std::string& text) {
+    double best = 1e9;
+    for (int round = 0; round < 3; ++round) {
+        const std::clock_t start = std::clock();
+        (void)tokenizer.decode(tokenizer.encode(text, Special::with), Special::with);
+        best = std::min(best, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+    }
+    return best;
+}
+
+// Sixteen times the text takes about sixteen times as long; were it to grow with the square, it would take 256 times.
+TEST(HardTextTest, TimeGrowsWithTheLengthAndNotWithItsSquare) {
+    constexpr size_t kShort = 16'384;
+    for (const char* name : {"tokenizer-gpt2", "tokenizer-llama2", "tokenizer-llama3", "tokenizer-qwen2",
+                             "tokenizer-sentencepiece/tokenizer.model"}) {
+        const std::unique_ptr<Tokenizer> tokenizer = golden(name);
+        for (const std::string& piece : {std::string("a"), std::string(" "), std::string("\n"), std::string("ab"),
+                                         std::string("e\u0301"), random_bytes(1, 4096)}) {
+            std::string text;
+            while (text.size() < 16 * kShort) {
+                text += piece;
+            }
+            const double brief = seconds_of(*tokenizer, text.substr(0, kShort));
+            const double all = seconds_of(*tokenizer, text);
+            EXPECT_LT(all, 64 * brief + 0.01) << name << ", " << piece.substr(0, 4);
+        }
     }
 }
 

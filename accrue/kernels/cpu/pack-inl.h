@@ -186,13 +186,14 @@ HWY_INLINE void pack_four_lanes(const Source<T>& source, int64_t lane, int64_t w
 #endif  // HWY_TARGET != HWY_SCALAR
 
 // The words of a panel of `width` lanes from lanes whose depth is contiguous. In runs of 16 words, so that a cache line
-// of the source is used whole; the lines of the run after next are asked for ahead, since they are too many streams for
-// the processor to guess.
+// of the source is used whole; the lines of a later run are asked for ahead, since they are too many streams for the
+// processor to guess.
 template <Packing packing, class T>
 void pack_panel_along_depth(const Source<T>& source, WordRange range, int64_t width, uint32_t* out) {
     int64_t done = range.first;
 #if HWY_TARGET != HWY_SCALAR
     constexpr int64_t kRun = 16;
+    constexpr int64_t kAhead = 4 * kRun;
     const int64_t whole_lanes = source.lanes / kLanes * kLanes;
     const int64_t in_fours =
         range.first + (std::min(range.end, source.depth / kPerWord<packing>) - range.first) / 4 * 4;
@@ -200,7 +201,7 @@ void pack_panel_along_depth(const Source<T>& source, WordRange range, int64_t wi
         const int64_t end = std::min(done + kRun, in_fours);
         for (int64_t lane = 0; lane < whole_lanes; lane += kLanes) {
             for (int64_t i = 0; i < kLanes; ++i) {
-                __builtin_prefetch(source.data + (lane + i) * source.stride + (done + 2 * kRun) * kPerWord<packing>);
+                __builtin_prefetch(source.data + (lane + i) * source.stride + (done + kAhead) * kPerWord<packing>);
             }
             for (int64_t word = done; word < end; word += 4) {
                 pack_four_depths<packing>(source, lane, word, width, out);
@@ -220,12 +221,21 @@ void pack_panel_along_depth(const Source<T>& source, WordRange range, int64_t wi
     }
 }
 
-// The words of a panel of `width` lanes from lanes that are contiguous.
+// The words of a panel of `width` lanes from lanes that are contiguous. Later depths are asked for ahead: each lies on
+// another page, where the processor does not look by itself.
 template <Packing packing, class T>
 void pack_panel_along_lanes(const Source<T>& source, WordRange range, int64_t width, uint32_t* out) {
+    constexpr int64_t kAhead = 16;
+    constexpr int64_t kLine = 64 / sizeof(T);
     const int64_t whole_lanes = std::min(width, source.lanes / kLanes * kLanes);
     for (int64_t word = range.first; word < range.end; ++word) {
         uint32_t* to = out + word * width;
+        for (int64_t i = 0; i < kPerWord<packing>; ++i) {
+            const T* later = source.data + ((word + kAhead) * kPerWord<packing> + i) * source.stride;
+            for (int64_t lane = 0; lane < source.lanes; lane += kLine) {
+                __builtin_prefetch(later + lane);
+            }
+        }
         for (int64_t lane = 0; lane < whole_lanes; lane += kLanes) {
             hn::StoreU(words_across<packing>(source, lane, word), Words(), to + lane);
         }

@@ -83,15 +83,19 @@ inline LeftRows rows_of(const Operand& operand, const OperandBlock& block, Packi
 }
 
 // Packs words `range` of the right side's columns into panels of kTileColumns and a narrower last one; `out` is aligned
-// to a vector and has room for round_up(lanes, kLanes) * words_of(depth) words.
+// to a vector and has room for round_up(lanes, kLanes) * words_of(depth) words. Where lanes are contiguous all panels go
+// forward together, so that each depth's values are read in one run.
 inline void pack_columns(const Operand& operand, const OperandBlock& block, WordRange range, Packing packing,
                          uint32_t* out) {
-    for (int64_t column = 0; column < block.lanes; column += kTileColumns) {
-        OperandBlock panel = block;
-        panel.first_lane += column;
-        panel.lanes = std::min(kTileColumns, block.lanes - column);
-        pack_panel(operand, panel, range, packing, panel_width(column, block.lanes),
-                   out + column * words_of(block.depth, packing));
+    const int64_t step = operand.contiguous == Contiguous::lanes ? 8 : range.end - range.first;
+    for (int64_t first = range.first; first < range.end; first += step) {
+        for (int64_t column = 0; column < block.lanes; column += kTileColumns) {
+            OperandBlock panel = block;
+            panel.first_lane += column;
+            panel.lanes = std::min(kTileColumns, block.lanes - column);
+            pack_panel(operand, panel, {first, std::min(range.end, first + step)}, packing,
+                       panel_width(column, block.lanes), out + column * words_of(block.depth, packing));
+        }
     }
 }
 
