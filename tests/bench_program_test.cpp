@@ -39,6 +39,13 @@ TEST(BenchProgramTest, WritesWhatItMeasured) {
     EXPECT_GE(json.at("machine").at("processors"), 1);
 }
 
+TEST(BenchProgramTest, NeedsNoFileForItsResult) {
+    const ProgramResult result = run_program({"bench", "--model", "tiny", "--sequence", "16", "--samples", "1",
+                                              "--threads", "1", "--steps", "1", "--rounds", "1"});
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("fraction of floor:"));
+}
+
 TEST(BenchProgramTest, WrongUseIsSaidBeforeAnythingIsMeasured) {
     const ProgramResult model = run_program({"bench", "--model", "gpt5"});
     EXPECT_EQ(model.exit_code, 1);

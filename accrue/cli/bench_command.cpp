@@ -60,8 +60,11 @@ void check_before(const BenchCommand& command) {
     if (const auto available = available_memory()) {
         check_memory(plan, *available);
     }
+    if (command.json.empty()) {
+        return;
+    }
     const std::filesystem::path folder = std::filesystem::absolute(command.json).parent_path();
-    if (!command.json.empty() && !std::filesystem::is_directory(folder)) {
+    if (!std::filesystem::is_directory(folder)) {
         throw Error(cat("--json ", command.json, ": there is no folder ", folder.string(), "."));
     }
 }

@@ -109,7 +109,9 @@ protected:
 TEST_P(ConformanceTest, EqualsTheReference) {
     Arena none(1);
     const std::unique_ptr<Kernels> reference = make_reference_kernels(none);
-    const Factors factors = std::get<0>(GetParam()) == "avx512-bf16" ? Factors::rounded_to_bf16 : Factors::exact;
+    const Factors factors = std::get<0>(GetParam()) == "avx512-bf16" || std::get<0>(GetParam()) == "amx"
+                                ? Factors::rounded_to_bf16
+                                : Factors::exact;
     for (const Case& tried : operation().cases) {
         SCOPED_TRACE(text_of(tried));
         expect_close(operation().run(*device_->kernels, tried), operation().run(*reference, tried), factors);
@@ -233,7 +235,7 @@ std::string name_of_device(const testing::TestParamInfo<std::string>& info) {
     return info.param == "avx512-bf16" ? "avx512_bf16" : info.param;
 }
 
-const auto kInstructionSets = testing::Values("portable", "avx2", "avx512", "avx512-bf16");
+const auto kInstructionSets = testing::Values("portable", "avx2", "avx512", "avx512-bf16", "amx");
 
 INSTANTIATE_TEST_SUITE_P(Cpu, ExactSumTest, kInstructionSets, name_of_device);
 

@@ -222,7 +222,7 @@ public:
 // Plain loops with sums in double: the specification.
 [[nodiscard]] std::unique_ptr<Kernels> make_reference_kernels(Arena& arena);
 // Threads and vector instructions: the fastest set this processor has, or at most `instruction_set` ("avx2", "avx512",
-// "avx512-bf16"); an error names what the processor lacks. "" = the best.
+// "avx512-bf16", "amx"); an error names what the processor lacks. "" = the best.
 [[nodiscard]] std::unique_ptr<Kernels> make_cpu_kernels(Pool& pool, Arena& arena,
                                                         const std::string& instruction_set = "");
 

@@ -239,7 +239,7 @@ std::vector<Setting> compute_settings() {
         {.name = "instruction_set",
          .place = [](Settings& s) -> SettingPlace { return &s.compute.instruction_set; },
          .meaning = "the widest vector instructions to use; \"\" = the best there is",
-         .values = {"", "avx2", "avx512", "avx512-bf16"}},
+         .values = {"", "avx2", "avx512", "avx512-bf16", "amx"}},
     };
 }
 

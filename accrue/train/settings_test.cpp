@@ -291,7 +291,7 @@ TEST_F(SettingsTest, ATextThatIsNotInTheListIsRefusedWithTheList) {
     EXPECT_THAT(override_error("compute.memory=16 apples"), HasSubstr("must be \"auto\""));
     EXPECT_THAT(override_error("optimizer.moments=4bit"), HasSubstr("must be \"fp32\""));
     EXPECT_THAT(override_error("compute.instruction_set=neon"),
-                HasSubstr("must be \"\", \"avx2\", \"avx512\" or \"avx512-bf16\""));
+                HasSubstr("must be \"\", \"avx2\", \"avx512\", \"avx512-bf16\" or \"amx\""));
 }
 
 TEST_F(SettingsTest, AFeatureThatDoesNotExistYetIsRefusedAndNeverIgnored) {

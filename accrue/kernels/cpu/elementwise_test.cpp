@@ -253,7 +253,7 @@ std::string name_of_set(const testing::TestParamInfo<std::string>& info) {
     return info.param == "avx512-bf16" ? "avx512_bf16" : info.param;
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, ElementwiseTest, testing::Values("portable", "avx2", "avx512", "avx512-bf16"),
+INSTANTIATE_TEST_SUITE_P(Cpu, ElementwiseTest, testing::Values("portable", "avx2", "avx512", "avx512-bf16", "amx"),
                          name_of_set);
 
 }  // namespace

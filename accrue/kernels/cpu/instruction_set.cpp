@@ -2,6 +2,10 @@
 
 #include <array>
 
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "accrue/base/error.h"
 
 namespace accrue::cpu {
@@ -13,10 +17,29 @@ struct Names {
     std::string_view title;
 };
 
-constexpr std::array<Names, 4> kNames = {{{InstructionSet::portable, "portable", "no vector instructions"},
+constexpr std::array<Names, 5> kNames = {{{InstructionSet::portable, "portable", "no vector instructions"},
                                           {InstructionSet::avx2, "avx2", "AVX2"},
                                           {InstructionSet::avx512, "avx512", "AVX-512"},
-                                          {InstructionSet::avx512_bf16, "avx512-bf16", "AVX-512 with bf16"}}};
+                                          {InstructionSet::avx512_bf16, "avx512-bf16", "AVX-512 with bf16"},
+                                          {InstructionSet::amx, "amx", "AVX-512 with bf16, AMX"}}};
+
+// Whether the processor has tiles with bf16 and the system lets this process use them: it asks on the first call.
+bool may_use_tiles() {
+    constexpr unsigned kFeatures = 7;
+    constexpr unsigned kBf16 = 1U << 22U;
+    constexpr unsigned kTiles = 1U << 24U;
+    constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM of arch_prctl(2)
+    constexpr long kTileData = 18;
+    static const bool may = [] {
+        unsigned a = 0;
+        unsigned b = 0;
+        unsigned c = 0;
+        unsigned d = 0;
+        return __get_cpuid_count(kFeatures, 0, &a, &b, &c, &d) != 0 && (d & kBf16) != 0 && (d & kTiles) != 0 &&
+               syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+    }();
+    return may;
+}
 
 // Everything that Highway compiles for under this name, not only what it is named after.
 bool processor_has(InstructionSet set) {
@@ -35,6 +58,8 @@ bool processor_has(InstructionSet set) {
             return avx512;
         case InstructionSet::avx512_bf16:
             return avx512 && __builtin_cpu_supports("avx512bf16") != 0;
+        case InstructionSet::amx:
+            return avx512 && __builtin_cpu_supports("avx512bf16") != 0 && may_use_tiles();
     }
     return false;
 }

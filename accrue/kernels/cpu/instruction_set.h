@@ -10,12 +10,12 @@
 namespace accrue::cpu {
 
 // The vector instructions in use, each including those before it.
-enum class InstructionSet { portable, avx2, avx512, avx512_bf16 };
+enum class InstructionSet { portable, avx2, avx512, avx512_bf16, amx };
 
 // The best this processor has.
 [[nodiscard]] InstructionSet best_instruction_set();
 
-// The set of that name ("portable", "avx2", "avx512", "avx512-bf16"; "" = the best); an error where the name is unknown
+// The set of that name ("portable", "avx2", "avx512", "avx512-bf16", "amx"; "" = the best); an error where the name is unknown
 // or the processor lacks it.
 [[nodiscard]] InstructionSet instruction_set_named(const std::string& name);
 

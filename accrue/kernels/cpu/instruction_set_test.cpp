@@ -15,7 +15,7 @@ TEST(InstructionSetTest, AnUnknownNameListsTheKnownOnes) {
 
 TEST(InstructionSetTest, EveryNameIsTakenOrRefusedByWhatTheProcessorHas) {
     EXPECT_EQ(instruction_set_named(""), best_instruction_set());
-    for (const char* name : {"portable", "avx2", "avx512", "avx512-bf16"}) {
+    for (const char* name : {"portable", "avx2", "avx512", "avx512-bf16", "amx"}) {
         const std::string text = error_of([&] { EXPECT_EQ(name_of(instruction_set_named(name)), name); });
         EXPECT_TRUE(text == "no error" || text.find("this processor lacks it. It has: portable") != std::string::npos)
             << text;

@@ -12,7 +12,17 @@ enum class Packing { floats, pairs };
 
 // bf16 stays bf16 where the processor multiplies it; elsewhere it is widened, which loses nothing.
 [[nodiscard]] inline Packing packing_of(DType dtype, InstructionSet set) {
-    return dtype == DType::bf16 && set == InstructionSet::avx512_bf16 ? Packing::pairs : Packing::floats;
+    return dtype == DType::bf16 && set >= InstructionSet::avx512_bf16 ? Packing::pairs : Packing::floats;
+}
+
+// What multiplies packed words: tiles take pairs, as the bf16 dot product does.
+struct Multiplier {
+    Packing packing = Packing::floats;
+    bool tiles = false;
+};
+
+[[nodiscard]] inline Multiplier multiplier_of(DType dtype, InstructionSet set) {
+    return {.packing = packing_of(dtype, set), .tiles = dtype == DType::bf16 && set == InstructionSet::amx};
 }
 
 // The words that hold `depth` values of one lane.

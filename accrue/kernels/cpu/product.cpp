@@ -13,6 +13,7 @@
 #include "accrue/kernels/cpu/lanes-inl.h"
 #include "accrue/kernels/cpu/product-inl.h"
 #include "accrue/kernels/cpu/product.h"
+#include "accrue/kernels/cpu/tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace accrue::cpu::HWY_NAMESPACE {
@@ -158,11 +159,13 @@ struct RowBlock {
 template <class Item, class Result>
 class Multiplication {
 public:
-    Multiplication(const Product& product, Packing packing, const Result& result, int threads, std::byte* memory)
+    Multiplication(const Product& product, Multiplier multiplier, const Result& result, int threads, std::byte* memory)
         : product_(product),
-          packing_(packing),
+          packing_(multiplier.packing),
+          tiles_(multiplier.tiles),
+          tile_rows_(multiplier.tiles ? kAmxRows : kTileRows),
           result_(result),
-          words_(words_of(product.shape.depth, packing)),
+          words_(words_of(product.shape.depth, multiplier.packing)),
           space_(lay_out(product.shape, threads)),
           memory_(memory) {}
 
@@ -255,6 +258,9 @@ private:
                           .packed = reinterpret_cast<uint32_t*>(own),
                           .sums = reinterpret_cast<float*>(own + space_.sums)};
         Item item(result_, strip.first_column, strip.end_column);
+        if (tiles_) {
+            start_tiles();
+        }
         int64_t word = 0;
         do {
             const int64_t words = std::min(plan.slice_words, words_ - word);
@@ -263,6 +269,9 @@ private:
             multiply_slice(strip, slice, item);
             word += words;
         } while (word < words_);
+        if (tiles_) {
+            end_tiles();
+        }
     }
 
     void pack_strip(const Strip& strip, const Slice& slice) const {
@@ -277,8 +286,8 @@ private:
     }
 
     void multiply_slice(const Strip& strip, const Slice& slice, Item& item) const {
-        for (int64_t row = strip.first_row; row < strip.end_row; row += kTileRows) {
-            const int64_t next = row + kTileRows;
+        for (int64_t row = strip.first_row; row < strip.end_row; row += tile_rows_) {
+            const int64_t next = row + tile_rows_;
             for (int64_t column = strip.first_column; column < strip.end_column; column += kTileColumns) {
                 if (next < strip.end_row) {
                     ask_for_rows(strip, slice, next, column);
@@ -300,7 +309,7 @@ private:
         const int64_t first = lines * (column - strip.first_column) / columns;
         const int64_t end = lines * std::min(columns, column + kTileColumns - strip.first_column) / columns;
         const LeftRows left = strip.block.left.from(row, slice.first);
-        for (int64_t r = 0; r < kTileRows; ++r) {
+        for (int64_t r = 0; r < tile_rows_; ++r) {
             const uint32_t* words = left.row(r);
             for (int64_t line = first; line < end; ++line) {
                 __builtin_prefetch(words + line * kLineWords, 0, 2);
@@ -311,20 +320,26 @@ private:
     // One tile. Where the depth is sliced, its sums wait in the strip's memory.
     HWY_INLINE void multiply_one(const Strip& strip, const Slice& slice, int64_t row, int64_t column,
                                  Item& item) const {
-        HWY_ALIGN float local[kTileElements];
+        HWY_ALIGN float local[std::max(kTileRows, kAmxRows) * kTileColumns];
         const int64_t from_first = column - strip.first_column;
         const int64_t across = round_up(strip.end_column - strip.first_column, kTileColumns);
-        float* tile = slice.whole() ? local : strip.sums + (row - strip.first_row) * across + from_first * kTileRows;
+        float* tile = slice.whole() ? local : strip.sums + (row - strip.first_row) * across + from_first * tile_rows_;
         const Extent extent{.row = strip.block.first + row,
                             .column = column,
-                            .rows = std::min(kTileRows, strip.end_row - row),
+                            .rows = std::min(tile_rows_, strip.end_row - row),
                             .columns = std::min(kTileColumns, strip.end_column - column)};
         if (slice.last) {
             item.expect(extent);
         }
-        multiply_tile(strip.block.left.from(row, slice.first), strip.packed + from_first * slice.words,
-                      panel_width(column, strip.end_column), slice.words, packing_,
-                      slice.first == 0 ? Chain::start : Chain::go_on, tile);
+        const LeftRows left = strip.block.left.from(row, slice.first);
+        const uint32_t* right = strip.packed + from_first * slice.words;
+        const int64_t width = panel_width(column, strip.end_column);
+        const Chain chain = slice.first == 0 ? Chain::start : Chain::go_on;
+        if (tiles_) {
+            multiply_amx_tile(left, right, width, slice.words, chain, tile);
+        } else {
+            multiply_tile(left, right, width, slice.words, packing_, chain, tile);
+        }
         if (slice.last) {
             item.finish({extent, tile});
         }
@@ -332,20 +347,22 @@ private:
 
     const Product& product_;
     Packing packing_;
+    bool tiles_;
+    int64_t tile_rows_;
     const Result& result_;
     int64_t words_;
     ProductWorkspace space_;
     std::byte* memory_;
 };
 
-void multiply_and_store(Pool& pool, std::byte* memory, const Product& product, Packing packing,
+void multiply_and_store(Pool& pool, std::byte* memory, const Product& product, Multiplier multiplier,
                         const StoredResult& result) {
-    Multiplication<StoringItem, StoredResult>(product, packing, result, pool.threads(), memory).run(pool);
+    Multiplication<StoringItem, StoredResult>(product, multiplier, result, pool.threads(), memory).run(pool);
 }
 
-void multiply_and_add(Pool& pool, std::byte* memory, const Product& product, Packing packing,
+void multiply_and_add(Pool& pool, std::byte* memory, const Product& product, Multiplier multiplier,
                       const AddedResult& result) {
-    Multiplication<AddingItem, AddedResult> multiplication(product, packing, result, pool.threads(), memory);
+    Multiplication<AddingItem, AddedResult> multiplication(product, multiplier, result, pool.threads(), memory);
     multiplication.run(pool);
     add_record(*result.sum.record, multiplication.record());
 }
@@ -360,7 +377,7 @@ namespace {
 template <class Function, class Result>
 void run(Function* function, const Context& context, const Product& product, const Result& result) {
     const Arena::Block memory = context.arena.take(lay_out(product.shape, context.pool.threads()).bytes);
-    function(context.pool, memory.data(), product, packing_of(product.left.dtype, context.set), result);
+    function(context.pool, memory.data(), product, multiplier_of(product.left.dtype, context.set), result);
 }
 
 }  // namespace

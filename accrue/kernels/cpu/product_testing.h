@@ -99,7 +99,7 @@ inline std::string test_name(const testing::TestParamInfo<InstructionSet>& info)
 // The sets to run a test with.
 inline auto every_set() {
     return testing::Values(InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512,
-                           InstructionSet::avx512_bf16);
+                           InstructionSet::avx512_bf16, InstructionSet::amx);
 }
 
 // One product and the sum of its terms' sizes, for a tolerance: each of k additions errs by at most 2^-24 of what is

@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include "accrue/base/error.h"
+#include "accrue/kernels/cpu/tile_shapes.h"
 #include "accrue/tensor/arena.h"
 
 namespace accrue {
@@ -94,6 +95,33 @@ __attribute__((target("avx512f,avx512bf16"))) float run_avx512_bf16(int64_t roun
     return _mm512_cvtss_f32(total);
 }
 
+// Six tiles of sums, as products have them: each instruction multiplies 16 x 32 by 32 x 16.
+constexpr int kTileSums = 6;
+
+__attribute__((target("amx-tile,amx-bf16"))) float run_amx(int64_t rounds) {
+    _tile_loadconfig(&cpu::kTileShapes);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_zero(4);
+    _tile_zero(5);
+    _tile_zero(6);
+    _tile_zero(7);
+    for (int64_t i = 0; i < rounds; ++i) {
+        _tile_dpbf16ps(0, 6, 7);
+        _tile_dpbf16ps(1, 6, 7);
+        _tile_dpbf16ps(2, 6, 7);
+        _tile_dpbf16ps(3, 6, 7);
+        _tile_dpbf16ps(4, 6, 7);
+        _tile_dpbf16ps(5, 6, 7);
+    }
+    alignas(64) float sums[16 * 16];
+    _tile_stored(0, sums, 64);
+    _tile_release();
+    return sums[0];
+}
+
 struct MultiplyAdd {
     float (*run)(int64_t rounds);
     int64_t operations_a_round;
@@ -110,6 +138,9 @@ MultiplyAdd multiply_add_of(DType dtype, cpu::InstructionSet set) {
             return {run_avx512, int64_t{kWideChains} * 16 * 2};
         case cpu::InstructionSet::avx512_bf16:
             return dtype == DType::bf16 ? MultiplyAdd{run_avx512_bf16, int64_t{kWideChains} * 16 * 4}
+                                        : MultiplyAdd{run_avx512, int64_t{kWideChains} * 16 * 2};
+        case cpu::InstructionSet::amx:
+            return dtype == DType::bf16 ? MultiplyAdd{run_amx, int64_t{kTileSums} * 16 * 16 * 32 * 2}
                                         : MultiplyAdd{run_avx512, int64_t{kWideChains} * 16 * 2};
     }
     throw Error("the multiply-add rate of this instruction set cannot be measured yet.");
