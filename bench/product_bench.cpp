@@ -1,6 +1,8 @@
-// How fast the CPU products are, as a share of what the multiply-add units of this machine do in the same run.
-//   product_bench [threads] [instruction set]
-// Each shape is checked on a few elements before it is timed; a time is the best of several rounds.
+// How fast the CPU products are, beside oneDNN on the same work, as a share of what the multiply-add units of this machine
+// do in the same run.
+//   accrue_bench_products [--threads N] [--rounds N] [--dtype bf16] [--output RESULT.json]
+// Both must give the right answer before anything is timed. They take turns, and a time is the median over rounds. Each
+// turn goes on to another set of buffers, as one layer of a step follows the other: nothing is in a cache from last time.
 
 #include <algorithm>
 #include <chrono>
@@ -11,9 +13,14 @@
 #include <string>
 #include <vector>
 
+#include "bench/onednn_products.h"
+#include <CLI/CLI.hpp>
 #include <immintrin.h>
+#include <nlohmann/json.hpp>
 #include <sys/mman.h>
 
+#include "accrue/base/file.h"
+#include "accrue/base/machine.h"
 #include "accrue/base/random.h"
 #include "accrue/kernels/cpu/linear.h"
 
@@ -113,7 +120,7 @@ struct Shape {
     int64_t out;
 };
 
-// The three products of one linear layer on one set of buffers.
+// The three products of one linear layer on one set of buffers, by either side.
 template <class T>
 class Layer {
 public:
@@ -126,44 +133,67 @@ public:
           d_input_(input_.size()),
           sums_(weight_.size()) {}
 
-    void forward(const cpu::Context& context) {
-        cpu::linear(context, input(), weight(), {}, View<T>(output_.data(), shape_.rows, shape_.out));
-    }
+    void forward(const cpu::Context& context) { cpu::linear(context, input(), {weight(), kLayout}, {}, output()); }
+    void forward_by_onednn(Pool& pool) { onednn_forward(pool, input(), weight(), output()); }
+
     void input_grad(const cpu::Context& context) {
-        cpu::linear_input_grad(context, d_output(), weight(), View<T>(d_input_.data(), shape_.rows, shape_.in));
+        cpu::linear_input_grad(context, d_output(), {weight(), kLayout}, d_input());
     }
+    void input_grad_by_onednn(Pool& pool) { onednn_input_grad(pool, d_output(), weight(), d_input()); }
+
     void weight_grad(const cpu::Context& context) {
-        record_ = {};
+        GrainRecord record;
         cpu::add_linear_weight_grad(
-            context, d_output(), input(), WeightLayout::out_in,
-            {.data = sums_.data(), .rows = shape_.out, .columns = shape_.in, .per_unit = 0x1p20, .record = &record_},
+            context, d_output(), input(), kLayout,
+            {.data = sums_.data(), .rows = shape_.out, .columns = shape_.in, .per_unit = kPerUnit, .record = &record},
             {});
     }
+    void weight_grad_by_onednn(Pool& pool) {
+        onednn_weight_grad(pool, d_output(), input(), kPerUnit, View<int64_t>(sums_.data(), shape_.out, shape_.in));
+    }
 
-    // Some elements of the forward product against a plain loop; ends the program where they differ.
+    // The same results from both, up to rounding; ends the program where they differ.
     void check(const cpu::Context& context) {
         forward(context);
-        for (int64_t place = 0; place < shape_.rows * shape_.out; place += shape_.rows * shape_.out / 7 + 1) {
-            const int64_t r = place / shape_.out;
-            const int64_t o = place % shape_.out;
-            double sum = 0;
-            for (int64_t i = 0; i < shape_.in; ++i) {
-                sum += static_cast<double>(static_cast<float>(input_[static_cast<size_t>(r * shape_.in + i)])) *
-                       static_cast<float>(weight_[static_cast<size_t>(o * shape_.in + i)]);
-            }
-            if (std::abs(sum - static_cast<float>(output_[static_cast<size_t>(place)])) > 0.05 + 0.01 * std::abs(sum)) {
-                std::fprintf(stderr, "wrong answer at %ld, %ld\n", static_cast<long>(r), static_cast<long>(o));
-                std::exit(1);
-            }
-        }
+        const Values<T> output = output_;
+        forward_by_onednn(context.pool);
+        expect_near("output", output, output_);
+        input_grad(context);
+        const Values<T> d_input = d_input_;
+        input_grad_by_onednn(context.pool);
+        expect_near("d_input", d_input, d_input_);
+        weight_grad(context);
+        const Values<int64_t> sums = sums_;
+        std::fill(sums_.begin(), sums_.end(), 0);
+        weight_grad_by_onednn(context.pool);
+        expect_near("sums", sums, sums_);
     }
 
 private:
-    [[nodiscard]] AnyConstView input() const { return View<const T>(input_.data(), shape_.rows, shape_.in); }
-    [[nodiscard]] AnyConstView d_output() const { return View<const T>(d_output_.data(), shape_.rows, shape_.out); }
-    [[nodiscard]] WeightView weight() const {
-        return {View<const T>(weight_.data(), shape_.out, shape_.in), WeightLayout::out_in};
+    static constexpr WeightLayout kLayout = WeightLayout::out_in;
+    static constexpr double kPerUnit = 0x1p20;
+
+    template <class Value>
+    static void expect_near(const char* what, const Values<Value>& ours, const Values<Value>& theirs) {
+        double squares = 0;
+        double differences = 0;
+        for (size_t i = 0; i < ours.size(); ++i) {
+            const auto value = static_cast<double>(static_cast<float>(theirs[i]));
+            const double difference = static_cast<double>(static_cast<float>(ours[i])) - value;
+            squares += value * value;
+            differences += difference * difference;
+        }
+        if (!(differences <= 1e-5 * squares)) {
+            std::fprintf(stderr, "the two disagree about %s: %g of %g\n", what, differences, squares);
+            std::exit(1);
+        }
     }
+
+    [[nodiscard]] AnyConstView input() const { return View<const T>(input_.data(), shape_.rows, shape_.in); }
+    [[nodiscard]] AnyConstView weight() const { return View<const T>(weight_.data(), shape_.out, shape_.in); }
+    [[nodiscard]] AnyConstView d_output() const { return View<const T>(d_output_.data(), shape_.rows, shape_.out); }
+    [[nodiscard]] AnyView output() { return View<T>(output_.data(), shape_.rows, shape_.out); }
+    [[nodiscard]] AnyView d_input() { return View<T>(d_input_.data(), shape_.rows, shape_.in); }
 
     Shape shape_;
     Values<T> input_;
@@ -172,52 +202,115 @@ private:
     Values<T> output_;
     Values<T> d_input_;
     Values<int64_t> sums_;
-    GrainRecord record_;
 };
 
+using Json = nlohmann::ordered_json;
+
+double median_of(std::vector<double> values) {
+    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+    return values[values.size() / 2];
+}
+
+struct Options {
+    int threads = 0;
+    int rounds = 15;
+    std::string dtype;
+    std::string set;
+    std::string output;
+    std::string commit;
+};
+
+// Sets of buffers that together are larger than a cache.
+int64_t sets_for(const Shape& shape) {
+    constexpr int64_t kCacheBytes = int64_t{256} << 20;
+    return std::clamp<int64_t>(kCacheBytes / (shape.in * shape.out * 12), 1, 12);
+}
+
 template <class T>
-void measure(const cpu::Context& context, const Shape& shape, int rounds) {
-    Layer<T> layer(shape);
-    layer.check(context);
+Json measure(const cpu::Context& context, const Shape& shape, const Options& options) {
+    std::vector<Layer<T>> layers(static_cast<size_t>(sets_for(shape)), Layer<T>(shape));
+    layers.front().check(context);
+    Pool& pool = context.pool;
+    struct Kind {
+        const char* name;
+        std::function<void(Layer<T>&)> ours;
+        std::function<void(Layer<T>&)> onednn;
+        std::vector<double> our_rates;
+        std::vector<double> onednn_rates;
+    };
+    Kind kinds[] = {{"forward", [&](auto& l) { l.forward(context); }, [&](auto& l) { l.forward_by_onednn(pool); }, {}, {}},
+                    {"input_gradient",
+                     [&](auto& l) { l.input_grad(context); },
+                     [&](auto& l) { l.input_grad_by_onednn(pool); },
+                     {},
+                     {}},
+                    {"exact_weight_gradient",
+                     [&](auto& l) { l.weight_grad(context); },
+                     [&](auto& l) { l.weight_grad_by_onednn(pool); },
+                     {},
+                     {}}};
     const double work = 2e-9 * static_cast<double>(shape.rows * shape.in * shape.out);
-    const int repeats = std::max(1, static_cast<int>(0.5 / work));
-    double best[3] = {1e9, 1e9, 1e9};
-    double peak = 0;
-    for (int round = 0; round < rounds; ++round) {
-        peak = std::max(peak, peak_of(context.pool, dtype_of<T>));
-        const std::function<void()> kinds[] = {[&] { layer.forward(context); }, [&] { layer.input_grad(context); },
-                                               [&] { layer.weight_grad(context); }};
-        for (int kind = 0; kind < 3; ++kind) {
-            for (int repeat = 0; repeat < repeats; ++repeat) {
-                best[kind] = std::min(best[kind], seconds_of(kinds[kind]));
+    std::vector<double> peaks;
+    const auto rate_of = [&](const std::function<void(Layer<T>&)>& product) {
+        const double seconds = seconds_of([&] {
+            for (Layer<T>& layer : layers) {
+                product(layer);
             }
+        });
+        return work * static_cast<double>(layers.size()) / seconds;
+    };
+    for (int round = 0; round < options.rounds; ++round) {
+        peaks.push_back(peak_of(pool, dtype_of<T>));
+        for (Kind& kind : kinds) {
+            kind.our_rates.push_back(rate_of(kind.ours));
+            kind.onednn_rates.push_back(rate_of(kind.onednn));
         }
     }
+    const double peak = median_of(peaks);
+    Json result = {{"dtype", name_of(dtype_of<T>)}, {"rows", shape.rows}, {"in", shape.in}, {"out", shape.out},
+                   {"peak_gflops", peak}};
     std::printf("%s %5ld x %5ld -> %5ld  peak %4.0f", std::string(name_of(dtype_of<T>)).c_str(),
                 static_cast<long>(shape.rows), static_cast<long>(shape.in), static_cast<long>(shape.out), peak);
-    for (const double seconds : best) {
-        std::printf("   %6.1f (%3.0f%%)", work / seconds, 100 * work / seconds / peak);
+    for (const Kind& kind : kinds) {
+        const double ours = median_of(kind.our_rates);
+        const double theirs = median_of(kind.onednn_rates);
+        std::printf("   %6.1f (%2.0f%%) %5.3fx", ours, 100 * ours / peak, ours / theirs);
+        result[kind.name] = {{"gflops", ours}, {"of_peak", ours / peak}, {"onednn_gflops", theirs}, {"ratio", ours / theirs}};
     }
     std::printf("\n");
     std::fflush(stdout);
+    return result;
 }
 
-int run(int argc, char** argv) {
-    Pool pool(argc > 1 ? std::atoi(argv[1]) : 0);
-    Arena arena(int64_t{96} << 20);
+int run(const Options& options) {
+    Pool pool(options.threads);
+    Arena arena(int64_t{128} << 20);
     arena.touch();
-    const cpu::Context context{pool, arena, cpu::instruction_set_named(argc > 2 ? argv[2] : "")};
-    const int rounds = argc > 3 ? std::atoi(argv[3]) : 6;
-    std::printf("%d threads, %s; GFLOP/s of forward, input gradient, exact weight gradient\n", pool.threads(),
-                std::string(cpu::title_of(context.set)).c_str());
-    const Shape shapes[] = {{1024, 768, 2304},  {1024, 768, 768}, {1024, 768, 3072}, {1024, 3072, 768},
-                            {1024, 256, 768},   {1024, 256, 256}, {1024, 256, 704},  {1024, 704, 256},
-                            {1024, 768, 50304}, {1, 768, 2304}};
+    const cpu::Context context{pool, arena, cpu::instruction_set_named(options.set)};
+    std::printf("%d threads, %s; GFLOP/s, share of the peak and ratio to oneDNN:\n"
+                "forward, input gradient, exact weight gradient\n",
+                pool.threads(), std::string(cpu::title_of(context.set)).c_str());
+    const Shape shapes[] = {{1024, 768, 2304}, {1024, 768, 768},   {1024, 768, 3072},  {1024, 3072, 768},
+                            {1024, 256, 768},  {1024, 1024, 2816}, {1024, 2816, 1024}, {1024, 768, 50304}};
+    Json results = Json::array();
     for (const Shape& shape : shapes) {
-        measure<Bf16>(context, shape, shape.out > 50000 ? 2 : rounds);
+        if (options.dtype != "fp32") {
+            results.push_back(measure<Bf16>(context, shape, options));
+        }
+        if (options.dtype != "bf16") {
+            results.push_back(measure<float>(context, shape, options));
+        }
     }
-    for (const Shape& shape : shapes) {
-        measure<float>(context, shape, shape.out > 50000 ? 2 : rounds);
+    if (!options.output.empty()) {
+        const Machine machine = this_machine();
+        const Json file = {{"benchmark", "products"},
+                           {"command", "accrue_bench_products --rounds " + std::to_string(options.rounds)},
+                           {"commit", options.commit},
+                           {"machine", {{"processor", machine.processor}, {"processors", machine.processors}}},
+                           {"instructions", cpu::title_of(context.set)},
+                           {"threads", pool.threads()},
+                           {"results", results}};
+        write_text(options.output, file.dump(1) + "\n");
     }
     return 0;
 }
@@ -226,5 +319,14 @@ int run(int argc, char** argv) {
 }  // namespace accrue
 
 int main(int argc, char** argv) {
-    return accrue::run(argc, argv);
+    accrue::Options options;
+    CLI::App app("The CPU products beside oneDNN.");
+    app.add_option("--threads", options.threads, "0 = all");
+    app.add_option("--rounds", options.rounds);
+    app.add_option("--dtype", options.dtype)->check(CLI::IsMember({"bf16", "fp32"}));
+    app.add_option("--instruction-set", options.set);
+    app.add_option("--output", options.output)->type_name("FILE");
+    app.add_option("--commit", options.commit, "Of the sources, for the result file");
+    CLI11_PARSE(app, argc, argv);
+    return accrue::run(options);
 }

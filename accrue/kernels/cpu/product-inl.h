@@ -99,11 +99,46 @@ inline void pack_columns(const Operand& operand, const OperandBlock& block, Word
     }
 }
 
+// Rows of memory that will be used soon: row r is `bytes` from first + r * stride on.
+struct SoonRows {
+    uintptr_t first = 0;
+    int64_t stride = 0;
+    int64_t bytes = 0;
+
+    // Asks for row r. Into the second-level cache: the first one is busy with panels.
+    HWY_INLINE void ask_for(int64_t r) const {
+        constexpr uintptr_t kLine = 64;
+        const uintptr_t row = first + static_cast<uintptr_t>(r * stride);
+        for (uintptr_t line = row / kLine * kLine; line < row + static_cast<uintptr_t>(bytes); line += kLine) {
+            __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
+        }
+    }
+};
+
+// What a tile asks for while it is multiplied: where its result will go, and the left side of the tile after it. Far
+// away, and in short pieces that the processor does not foresee. A row at a time, spread over the depth: all at once
+// they would fill the queue that the panel's own words come through.
+struct Soon {
+    SoonRows result;
+    SoonRows residual;
+    SoonRows left;
+
+    // Where nothing is asked for, the depth is gone through in one part.
+    [[nodiscard]] HWY_INLINE int64_t first_part() const {
+        return result.bytes + residual.bytes + left.bytes > 0 ? 0 : kTileRows - 1;
+    }
+    HWY_INLINE void ask_for(int64_t r) const {
+        result.ask_for(r);
+        residual.ask_for(r);
+        left.ask_for(r);
+    }
+};
+
 // tile[kTileRows, vectors] (+)= left rows * right panel. Each broadcast of the left side serves all `vectors`
 // multiply-adds: as a memory operand of each it would cost a load every time.
 template <int vectors>
 HWY_NOINLINE void multiply_floats(const LeftRows& left, const uint32_t* HWY_RESTRICT right, int64_t words, Chain chain,
-                                  float* HWY_RESTRICT tile) {
+                                  const Soon& soon, float* HWY_RESTRICT tile) {
     const uint32_t* rows[kTileRows];
 #pragma GCC unroll 8
     for (int row = 0; row < kTileRows; ++row) {
@@ -119,21 +154,25 @@ HWY_NOINLINE void multiply_floats(const LeftRows& left, const uint32_t* HWY_REST
             sums[row][v] = chain == Chain::start ? hn::Zero(d) : hn::Load(d, tile + row * kTileColumns + v * kLanes);
         }
     }
-    for (int64_t word = 0; word < words; ++word) {
-        FloatVector columns[vectors];
-#pragma GCC unroll 3
-        for (int v = 0; v < vectors; ++v) {
-            columns[v] = hn::BitCast(d, hn::Load(as_words, right + v * kLanes));
-        }
-#pragma GCC unroll 8
-        for (int row = 0; row < kTileRows; ++row) {
-            const FloatVector value = hn::BitCast(d, hn::Set(as_words, rows[row][word]));
+    int64_t word = 0;
+    for (int64_t part = soon.first_part(); part < kTileRows; ++part) {
+        soon.ask_for(part);
+        for (const int64_t end = part + 1 < kTileRows ? word + words / kTileRows : words; word < end; ++word) {
+            FloatVector columns[vectors];
 #pragma GCC unroll 3
             for (int v = 0; v < vectors; ++v) {
-                sums[row][v] = hn::MulAdd(value, columns[v], sums[row][v]);
+                columns[v] = hn::BitCast(d, hn::Load(as_words, right + v * kLanes));
             }
+#pragma GCC unroll 8
+            for (int row = 0; row < kTileRows; ++row) {
+                const FloatVector value = hn::BitCast(d, hn::Set(as_words, rows[row][word]));
+#pragma GCC unroll 3
+                for (int v = 0; v < vectors; ++v) {
+                    sums[row][v] = hn::MulAdd(value, columns[v], sums[row][v]);
+                }
+            }
+            right += vectors * kLanes;
         }
-        right += vectors * kLanes;
     }
 #pragma GCC unroll 8
     for (int row = 0; row < kTileRows; ++row) {
@@ -149,7 +188,8 @@ HWY_NOINLINE void multiply_floats(const LeftRows& left, const uint32_t* HWY_REST
 // The same with two bf16 products a word. Highway 1.0.3 has no such operation, hence the intrinsics.
 template <int vectors>
 __attribute__((noinline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void multiply_pairs(
-    const LeftRows& left, const uint32_t* HWY_RESTRICT right, int64_t words, Chain chain, float* HWY_RESTRICT tile) {
+    const LeftRows& left, const uint32_t* HWY_RESTRICT right, int64_t words, Chain chain, const Soon& soon,
+    float* HWY_RESTRICT tile) {
     const uint32_t* rows[kTileRows];
 #pragma GCC unroll 8
     for (int row = 0; row < kTileRows; ++row) {
@@ -164,21 +204,25 @@ __attribute__((noinline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
                 chain == Chain::start ? _mm512_setzero_ps() : _mm512_load_ps(tile + row * kTileColumns + v * kLanes);
         }
     }
-    for (int64_t word = 0; word < words; ++word) {
-        __m512bh columns[vectors];
-#pragma GCC unroll 3
-        for (int v = 0; v < vectors; ++v) {
-            columns[v] = (__m512bh)_mm512_load_si512(right + v * kLanes);
-        }
-#pragma GCC unroll 8
-        for (int row = 0; row < kTileRows; ++row) {
-            const __m512bh value = (__m512bh)_mm512_set1_epi32(static_cast<int>(rows[row][word]));
+    int64_t word = 0;
+    for (int64_t part = soon.first_part(); part < kTileRows; ++part) {
+        soon.ask_for(part);
+        for (const int64_t end = part + 1 < kTileRows ? word + words / kTileRows : words; word < end; ++word) {
+            __m512bh columns[vectors];
 #pragma GCC unroll 3
             for (int v = 0; v < vectors; ++v) {
-                sums[row][v] = _mm512_dpbf16_ps(sums[row][v], value, columns[v]);
+                columns[v] = (__m512bh)_mm512_load_si512(right + v * kLanes);
             }
+#pragma GCC unroll 8
+            for (int row = 0; row < kTileRows; ++row) {
+                const __m512bh value = (__m512bh)_mm512_set1_epi32(static_cast<int>(rows[row][word]));
+#pragma GCC unroll 3
+                for (int v = 0; v < vectors; ++v) {
+                    sums[row][v] = _mm512_dpbf16_ps(sums[row][v], value, columns[v]);
+                }
+            }
+            right += vectors * kLanes;
         }
-        right += vectors * kLanes;
     }
 #pragma GCC unroll 8
     for (int row = 0; row < kTileRows; ++row) {
@@ -193,24 +237,25 @@ __attribute__((noinline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
 
 // Never called: pairs exist only with avx512-bf16.
 template <int vectors>
-void multiply_pairs(const LeftRows& left, const uint32_t* right, int64_t words, Chain chain, float* tile) {
-    multiply_floats<vectors>(left, right, words, chain, tile);
+void multiply_pairs(const LeftRows& left, const uint32_t* right, int64_t words, Chain chain, const Soon& soon,
+                    float* tile) {
+    multiply_floats<vectors>(left, right, words, chain, soon, tile);
 }
 
 #endif
 
-// The first kTileRows rows of `left` times one right panel of `width` lanes into a tile of kTileRows rows, kTileColumns apart. The tile and
-// the right panel are aligned to a vector.
+// The first kTileRows rows of `left` times one right panel of `width` lanes into a tile of kTileRows rows, kTileColumns
+// apart. The tile and the right panel are aligned to a vector.
 inline void multiply_tile(const LeftRows& left, const uint32_t* right, int64_t width, int64_t words, Packing packing,
-                          Chain chain, float* tile) {
+                          Chain chain, float* tile, const Soon& soon = {}) {
     const bool pairs = packing == Packing::pairs;
     switch (width / kLanes) {
         case 1:
-            return (pairs ? multiply_pairs<1> : multiply_floats<1>)(left, right, words, chain, tile);
+            return (pairs ? multiply_pairs<1> : multiply_floats<1>)(left, right, words, chain, soon, tile);
         case 2:
-            return (pairs ? multiply_pairs<2> : multiply_floats<2>)(left, right, words, chain, tile);
+            return (pairs ? multiply_pairs<2> : multiply_floats<2>)(left, right, words, chain, soon, tile);
         default:
-            return (pairs ? multiply_pairs<3> : multiply_floats<3>)(left, right, words, chain, tile);
+            return (pairs ? multiply_pairs<3> : multiply_floats<3>)(left, right, words, chain, soon, tile);
     }
 }
 

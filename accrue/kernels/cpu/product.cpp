@@ -31,15 +31,12 @@ struct FinishedTile : Extent {
     const float* values;
 };
 
-// Asks for the memory that a tile's result will go to while the tile is still being computed: it is far away, and comes
-// in short pieces that the processor does not foresee.
-HWY_INLINE void ask_for(const void* first, int64_t bytes) {
-    constexpr int64_t kLine = 64;
-    const auto* place = static_cast<const std::byte*>(first);
-    for (int64_t i = 0; i < bytes; i += kLine) {
-        __builtin_prefetch(place + i, 1, 2);
-    }
-    __builtin_prefetch(place + bytes - 1, 1, 2);
+// A tile's part of a matrix in memory.
+HWY_INLINE SoonRows rows_in(const void* matrix, int64_t stride, int64_t size, const Extent& tile) {
+    return {
+        .first = reinterpret_cast<uintptr_t>(matrix) + static_cast<uintptr_t>((tile.row * stride + tile.column) * size),
+        .stride = stride * size,
+        .bytes = tile.columns * size};
 }
 
 // Stores the tiles of one item.
@@ -47,14 +44,12 @@ class StoringItem {
 public:
     StoringItem(const StoredResult& result, int64_t /*first_column*/, int64_t /*end_column*/) : result_(result) {}
 
-    void expect(const Extent& tile) const {
-        const int64_t size = bytes_of(result_.output.dtype);
-        for (int64_t row = tile.row; row < tile.row + tile.rows; ++row) {
-            ask_for(static_cast<const std::byte*>(result_.output.row(row)) + tile.column * size, tile.columns * size);
-            if (!result_.residual.empty()) {
-                __builtin_prefetch(result_.residual.row(row) + tile.column);
-                __builtin_prefetch(result_.residual.row(row) + tile.column + tile.columns - 1);
-            }
+    // What finishing a tile will read and write.
+    HWY_INLINE void expect(const Extent& tile, Soon& soon) const {
+        const AnyView& output = result_.output;
+        soon.result = rows_in(output.data, output.stride, bytes_of(output.dtype), tile);
+        if (!result_.residual.empty()) {
+            soon.residual = rows_in(result_.residual.data, result_.residual.stride, sizeof(float), tile);
         }
     }
 
@@ -110,11 +105,9 @@ public:
         std::fill_n(adders_, cells_, ValueAdder(result.sum));
     }
 
-    void expect(const Extent& tile) const {
-        const int64_t size = bytes_of(result_.sum.kind);
-        for (int64_t row = tile.row; row < tile.row + tile.rows && result_.sum.data != nullptr; ++row) {
-            ask_for(static_cast<const std::byte*>(result_.sum.data) + (row * result_.sum.columns + tile.column) * size,
-                    tile.columns * size);
+    HWY_INLINE void expect(const Extent& tile, Soon& soon) const {
+        if (result_.sum.data != nullptr) {
+            soon.result = rows_in(result_.sum.data, result_.sum.columns, bytes_of(result_.sum.kind), tile);
         }
     }
 
@@ -287,13 +280,10 @@ private:
 
     void multiply_slice(const Strip& strip, const Slice& slice, Item& item) const {
         for (int64_t row = strip.first_row; row < strip.end_row; row += tile_rows_) {
-            const int64_t next = row + tile_rows_;
             for (int64_t column = strip.first_column; column < strip.end_column; column += kTileColumns) {
-                if (next < strip.end_row) {
-                    ask_for_rows(strip, slice, next, column);
-                }
                 multiply_one(strip, slice, row, column, item);
             }
+            const int64_t next = row + tile_rows_;
             if (slice.last && (next % kCellRows == 0 || next >= strip.end_row)) {
                 item.finish_cells(records() + (strip.block.first + row) / kCellRows *
                                                   pieces_of(product_.shape.columns, kCellColumns));
@@ -301,20 +291,45 @@ private:
         }
     }
 
-    // Asks for the left side of the next tiles while this row's are multiplied: a part of it for each column.
-    HWY_INLINE void ask_for_rows(const Strip& strip, const Slice& slice, int64_t row, int64_t column) const {
+    // The left side of the next row of tiles: each tile of this row asks for its share of it.
+    HWY_INLINE SoonRows next_left(const Strip& strip, const Slice& slice, int64_t row, int64_t column) const {
+        if (row + tile_rows_ >= strip.end_row) {
+            return {};
+        }
         constexpr int64_t kLineWords = 16;
         const int64_t lines = pieces_of(slice.words, kLineWords);
         const int64_t columns = strip.end_column - strip.first_column;
         const int64_t first = lines * (column - strip.first_column) / columns;
         const int64_t end = lines * std::min(columns, column + kTileColumns - strip.first_column) / columns;
-        const LeftRows left = strip.block.left.from(row, slice.first);
-        for (int64_t r = 0; r < tile_rows_; ++r) {
-            const uint32_t* words = left.row(r);
-            for (int64_t line = first; line < end; ++line) {
-                __builtin_prefetch(words + line * kLineWords, 0, 2);
-            }
+        const LeftRows left = strip.block.left.from(row + tile_rows_, slice.first + first * kLineWords);
+        return {.first = reinterpret_cast<uintptr_t>(left.first),
+                .stride = left.stride * 4,
+                .bytes = (end - first) * kLineWords * 4};
+    }
+
+    // What is asked for while the tile at row, column is multiplied: its left side for the tiles below it, and what
+    // finishing the tile after it will need. Asked for only now, the tile's own would come too late.
+    HWY_INLINE Soon soon_after(const Strip& strip, const Slice& slice, int64_t row, int64_t column,
+                               const Item& item) const {
+        Soon soon;
+        soon.left = next_left(strip, slice, row, column);
+        if (!slice.last) {
+            return soon;
         }
+        const bool below = column + kTileColumns >= strip.end_column;
+        const int64_t next_row = below ? row + tile_rows_ : row;
+        const int64_t next_column = below ? strip.first_column : column + kTileColumns;
+        if (next_row < strip.end_row) {
+            item.expect(extent_of(strip, next_row, next_column), soon);
+        }
+        return soon;
+    }
+
+    [[nodiscard]] HWY_INLINE Extent extent_of(const Strip& strip, int64_t row, int64_t column) const {
+        return {.row = strip.block.first + row,
+                .column = column,
+                .rows = std::min(tile_rows_, strip.end_row - row),
+                .columns = std::min(kTileColumns, strip.end_column - column)};
     }
 
     // One tile. Where the depth is sliced, its sums wait in the strip's memory.
@@ -324,21 +339,19 @@ private:
         const int64_t from_first = column - strip.first_column;
         const int64_t across = round_up(strip.end_column - strip.first_column, kTileColumns);
         float* tile = slice.whole() ? local : strip.sums + (row - strip.first_row) * across + from_first * tile_rows_;
-        const Extent extent{.row = strip.block.first + row,
-                            .column = column,
-                            .rows = std::min(tile_rows_, strip.end_row - row),
-                            .columns = std::min(kTileColumns, strip.end_column - column)};
-        if (slice.last) {
-            item.expect(extent);
-        }
+        const Extent extent = extent_of(strip, row, column);
+        const Soon soon = soon_after(strip, slice, row, column, item);
         const LeftRows left = strip.block.left.from(row, slice.first);
         const uint32_t* right = strip.packed + from_first * slice.words;
         const int64_t width = panel_width(column, strip.end_column);
         const Chain chain = slice.first == 0 ? Chain::start : Chain::go_on;
         if (tiles_) {
+            for (int64_t r = 0; r < extent.rows; ++r) {
+                soon.ask_for(r);
+            }
             multiply_amx_tile(left, right, width, slice.words, chain, tile);
         } else {
-            multiply_tile(left, right, width, slice.words, packing_, chain, tile);
+            multiply_tile(left, right, width, slice.words, packing_, chain, tile, soon);
         }
         if (slice.last) {
             item.finish({extent, tile});
