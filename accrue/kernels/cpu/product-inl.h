@@ -119,14 +119,11 @@ struct SoonRows {
 // away, and in short pieces that the processor does not foresee. A row at a time, spread over the depth: all at once
 // they would fill the queue that the panel's own words come through.
 struct Soon {
+    static constexpr int64_t kParts = kTileRows;
     SoonRows result;
     SoonRows residual;
     SoonRows left;
 
-    // Where nothing is asked for, the depth is gone through in one part.
-    [[nodiscard]] HWY_INLINE int64_t first_part() const {
-        return result.bytes + residual.bytes + left.bytes > 0 ? 0 : kTileRows - 1;
-    }
     HWY_INLINE void ask_for(int64_t r) const {
         result.ask_for(r);
         residual.ask_for(r);
@@ -134,11 +131,17 @@ struct Soon {
     }
 };
 
+// For products that ask for nothing.
+struct NothingSoon {
+    static constexpr int64_t kParts = 1;
+    HWY_INLINE void ask_for(int64_t /*r*/) const {}
+};
+
 // tile[kTileRows, vectors] (+)= left rows * right panel. Each broadcast of the left side serves all `vectors`
 // multiply-adds: as a memory operand of each it would cost a load every time.
-template <int vectors>
+template <int vectors, class Later>
 HWY_NOINLINE void multiply_floats(const LeftRows& left, const uint32_t* HWY_RESTRICT right, int64_t words, Chain chain,
-                                  const Soon& soon, float* HWY_RESTRICT tile) {
+                                  const Later& soon, float* HWY_RESTRICT tile) {
     const uint32_t* rows[kTileRows];
 #pragma GCC unroll 8
     for (int row = 0; row < kTileRows; ++row) {
@@ -155,9 +158,9 @@ HWY_NOINLINE void multiply_floats(const LeftRows& left, const uint32_t* HWY_REST
         }
     }
     int64_t word = 0;
-    for (int64_t part = soon.first_part(); part < kTileRows; ++part) {
+    for (int64_t part = 0; part < Later::kParts; ++part) {
         soon.ask_for(part);
-        for (const int64_t end = part + 1 < kTileRows ? word + words / kTileRows : words; word < end; ++word) {
+        for (const int64_t end = part + 1 < Later::kParts ? word + words / Later::kParts : words; word < end; ++word) {
             FloatVector columns[vectors];
 #pragma GCC unroll 3
             for (int v = 0; v < vectors; ++v) {
@@ -186,9 +189,9 @@ HWY_NOINLINE void multiply_floats(const LeftRows& left, const uint32_t* HWY_REST
 #if HWY_TARGET == HWY_AVX3
 
 // The same with two bf16 products a word. Highway 1.0.3 has no such operation, hence the intrinsics.
-template <int vectors>
+template <int vectors, class Later>
 __attribute__((noinline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void multiply_pairs(
-    const LeftRows& left, const uint32_t* HWY_RESTRICT right, int64_t words, Chain chain, const Soon& soon,
+    const LeftRows& left, const uint32_t* HWY_RESTRICT right, int64_t words, Chain chain, const Later& soon,
     float* HWY_RESTRICT tile) {
     const uint32_t* rows[kTileRows];
 #pragma GCC unroll 8
@@ -205,9 +208,9 @@ __attribute__((noinline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
         }
     }
     int64_t word = 0;
-    for (int64_t part = soon.first_part(); part < kTileRows; ++part) {
+    for (int64_t part = 0; part < Later::kParts; ++part) {
         soon.ask_for(part);
-        for (const int64_t end = part + 1 < kTileRows ? word + words / kTileRows : words; word < end; ++word) {
+        for (const int64_t end = part + 1 < Later::kParts ? word + words / Later::kParts : words; word < end; ++word) {
             __m512bh columns[vectors];
 #pragma GCC unroll 3
             for (int v = 0; v < vectors; ++v) {
@@ -236,26 +239,30 @@ __attribute__((noinline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
 #else
 
 // Never called: pairs exist only with avx512-bf16.
-template <int vectors>
-void multiply_pairs(const LeftRows& left, const uint32_t* right, int64_t words, Chain chain, const Soon& soon,
+template <int vectors, class Later>
+void multiply_pairs(const LeftRows& left, const uint32_t* right, int64_t words, Chain chain, const Later& soon,
                     float* tile) {
-    multiply_floats<vectors>(left, right, words, chain, soon, tile);
+    multiply_floats<vectors, Later>(left, right, words, chain, soon, tile);
 }
 
 #endif
 
 // The first kTileRows rows of `left` times one right panel of `width` lanes into a tile of kTileRows rows, kTileColumns
 // apart. The tile and the right panel are aligned to a vector.
+template <class Later = NothingSoon>
 inline void multiply_tile(const LeftRows& left, const uint32_t* right, int64_t width, int64_t words, Packing packing,
-                          Chain chain, float* tile, const Soon& soon = {}) {
+                          Chain chain, float* tile, const Later& soon = {}) {
     const bool pairs = packing == Packing::pairs;
     switch (width / kLanes) {
         case 1:
-            return (pairs ? multiply_pairs<1> : multiply_floats<1>)(left, right, words, chain, soon, tile);
+            return (pairs ? multiply_pairs<1, Later> : multiply_floats<1, Later>)(left, right, words, chain, soon,
+                                                                                  tile);
         case 2:
-            return (pairs ? multiply_pairs<2> : multiply_floats<2>)(left, right, words, chain, soon, tile);
+            return (pairs ? multiply_pairs<2, Later> : multiply_floats<2, Later>)(left, right, words, chain, soon,
+                                                                                  tile);
         default:
-            return (pairs ? multiply_pairs<3> : multiply_floats<3>)(left, right, words, chain, soon, tile);
+            return (pairs ? multiply_pairs<3, Later> : multiply_floats<3, Later>)(left, right, words, chain, soon,
+                                                                                  tile);
     }
 }
 
