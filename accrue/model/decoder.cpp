@@ -93,6 +93,11 @@ Decoder::Decoder(ModelConfig config, const Options& options, Kernels& kernels)
     }
 }
 
+void Decoder::choose(const Choices& choices) {
+    check_choices(choices, config_.layers);
+    choices_ = choices;
+}
+
 BlockContext Decoder::context_of(const DeviceBatch& batch, const TokenBatch& tokens, BlockContext::Mode mode) const {
     return {.config = config_,
             .dtype = options_.dtype,

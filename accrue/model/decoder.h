@@ -1,6 +1,7 @@
 #pragma once
 
 #include "accrue/model/block.h"
+#include "accrue/model/choices.h"
 #include "accrue/model/config.h"
 #include "accrue/model/head.h"
 #include "accrue/model/model.h"
@@ -18,6 +19,9 @@ public:
     Decoder(ModelConfig config, const Options& options, Kernels& kernels);
 
     [[nodiscard]] const ModelConfig& config() const { return config_; }
+    // What the next micro-batches keep and recompute; which weights they read is said by the weights they are given.
+    void choose(const Choices& choices);
+    [[nodiscard]] const Choices& choices() const { return choices_; }
     [[nodiscard]] const ParameterList& parameters() const override { return parameters_.list; }
     void forward_backward(const TokenBatch& batch, const Weights& weights, GradientSink& sink) override;
     [[nodiscard]] std::vector<float> losses(const TokenBatch& batch, const Weights& weights) override;
@@ -38,6 +42,7 @@ private:
 
     ModelConfig config_;
     Options options_;
+    Choices choices_;
     Kernels& kernels_;
     DecoderParameters parameters_;
     Leased<float> rope_table_;

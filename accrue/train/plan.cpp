@@ -11,9 +11,14 @@
 namespace accrue {
 
 ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads) {
+    return plan_arena(settings, model, longest_sample, threads, choices_of(settings, model.layers));
+}
+
+ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads,
+                     const Choices& choices) {
     Arena arena = Arena::dry();
     const auto kernels = make_dry_kernels(arena, threads);
-    Engine engine(settings, model, longest_sample, *kernels);
+    Engine engine(settings, model, longest_sample, *kernels, choices);
     ArenaPlan plan{.resident_bytes = arena.high_water_bytes()};
 
     // One micro-batch says all about memory: the next one takes the same places.

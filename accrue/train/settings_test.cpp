@@ -72,7 +72,8 @@ TEST_F(SettingsTest, TheListOfKeysIsFrozen) {
         "optimizer.beta2_half_life_tokens optimizer.epsilon optimizer.momentum optimizer.nesterov "
         "optimizer.weight_decay optimizer.clip_norm optimizer.moments "
         "schedule.kind schedule.steps schedule.warmup_steps schedule.final_fraction schedule.decay_fraction "
-        "compute.device compute.dtype compute.threads compute.sums compute.memory compute.instruction_set "
+        "compute.device compute.dtype compute.threads compute.sums compute.memory compute.recompute "
+        "compute.instruction_set "
         "run.folder run.seed run.checkpoint_steps run.keep_checkpoints run.evaluate_steps ");
 }
 
@@ -129,6 +130,7 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
                     .threads = 4,
                     .sums = "fp32",
                     .memory = "auto",
+                    .recompute = "block",
                     .instruction_set = "avx512-bf16"},
         .run = {.folder = "/run",
                 .seed = 9223372036854775807,
@@ -289,6 +291,8 @@ TEST_F(SettingsTest, ATextThatIsNotInTheListIsRefusedWithTheList) {
     EXPECT_THAT(override_error("compute.sums=double"), HasSubstr("must be \"exact\" or \"fp32\""));
     EXPECT_THAT(override_error("compute.memory=lots"), HasSubstr("must be \"auto\""));
     EXPECT_THAT(override_error("compute.memory=16 apples"), HasSubstr("must be \"auto\""));
+    EXPECT_THAT(override_error("compute.recompute=all"),
+                HasSubstr("must be \"auto\", \"nothing\", \"cheap\" or \"block\""));
     EXPECT_THAT(override_error("optimizer.moments=4bit"), HasSubstr("must be \"fp32\""));
     EXPECT_THAT(override_error("compute.instruction_set=neon"),
                 HasSubstr("must be \"\", \"avx2\", \"avx512\", \"avx512-bf16\" or \"amx\""));
