@@ -1,8 +1,7 @@
 #include "accrue/train/plan.h"
 
-#include <fstream>
-
 #include "accrue/base/bytes.h"
+#include "accrue/base/memory.h"
 #include "accrue/kernels/dry/dry_kernels.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/loader.h"
@@ -42,15 +41,9 @@ ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t
 }
 
 std::optional<int64_t> available_memory() {
-    std::ifstream facts("/proc/meminfo");
-    for (std::string word; facts >> word;) {
-        if (word == "MemAvailable:") {
-            int64_t kilobytes = 0;
-            facts >> kilobytes;
-            return kilobytes * 1024;
-        }
-    }
-    return std::nullopt;
+    const MemoryFacts facts = read_memory_facts();
+    const MemoryBound bound = memory_bound(facts);
+    return bound.reason.empty() ? std::nullopt : std::optional(bound.bytes - facts.process.resident_bytes);
 }
 
 void check_memory(const ArenaPlan& plan, int64_t available_bytes) {

@@ -22,7 +22,7 @@ struct ArenaPlan {
 [[nodiscard]] ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample,
                                    int threads, const Choices& choices);
 
-// What this machine could give a process now (MemAvailable); nothing where the system does not say.
+// What this process can still take; nothing where the system does not say.
 [[nodiscard]] std::optional<int64_t> available_memory();
 
 // A plan that does not fit is refused before anything is computed: the message says what it needs and what there is.
