@@ -12,7 +12,7 @@ namespace accrue {
 namespace {
 
 // Layers change from kept to recomputed in so many steps: each is a dry run, and finer ones save little.
-constexpr int64_t kMixtures = 8;
+constexpr int64_t kMixtures = 12;
 constexpr std::array<int64_t, 3> kLossRows = {Choices::kLossRows, 128, 32};
 
 double seconds_of(const Work& work, double flops_rate, double bytes_rate) {

@@ -98,6 +98,26 @@ TEST(PlannerTest, ThePartsAddUpToWhatIsResident) {
     }
 }
 
+TEST(PlannerTest, TheWorkOfAMicroBatchIsCountedByPart) {
+    Settings settings = small_job();
+    settings.compute.dtype = "fp32";
+    Planner planner(settings, small_model(), kTokens, kThreads);
+    const auto flops = [](const Plan& plan, Part part) { return plan.work[static_cast<size_t>(part)].flops; };
+    const Plan kept = planner.unlimited();
+    const double tokens = 4 * 4 * kTokens;
+    const double head = 2.0 * tokens * 64 * 301;
+    EXPECT_EQ(flops(kept, Part::loss_head), 3 * head);  // forward, gradients of input and of weight
+    EXPECT_EQ(flops(kept, Part::products_forward), flops(kept, Part::products_input));
+    EXPECT_EQ(flops(kept, Part::products_forward), flops(kept, Part::products_weight));
+    const double block = 2.0 * tokens * (64 * (64 + 2 * 32) + 64 * 64 + 64 * 2 * 160 + 160 * 64);
+    EXPECT_EQ(flops(kept, Part::products_forward), 6 * block);
+    // All of a block again but its last product, whose output nobody needs.
+    const Plan again = planner.plan_of({.blocks = std::vector<Recompute>(6, Recompute::block)}, 4);
+    EXPECT_EQ(flops(again, Part::products_forward), 2 * 6 * block - 6 * 2.0 * tokens * 160 * 64);
+    EXPECT_EQ(flops(again, Part::products_weight), flops(kept, Part::products_weight));
+    EXPECT_GT(kept.work[static_cast<size_t>(Part::optimizer)].bytes, 0);
+}
+
 TEST(PlannerTest, AWindowInTokensHasTheGrainsOfFullSamples) {
     Settings settings = small_job();
     settings.window.samples = 0;
