@@ -180,9 +180,10 @@ TEST_P(LawTest, ChoosingAnewBetweenMicroBatchesKeepsTheBits) {
         ASSERT_EQ(run.engine.weights_hash(), plain.engine.weights_hash()) << "after " << text_of(choices[step]);
     }
     const Window window = run.window();
+    const std::vector<SumTensor> tensors(run.engine.sum.tensors().begin(), run.engine.sum.tensors().end());
     const auto sum_of_window = [&](const std::vector<Choices>& in_turns) {
-        auto sum = std::make_unique<GradientSum>(run.engine.sum.tensors(), run.engine.model.parameters().flat_elements,
-                                                 SumKind::exact, *run.kernels);
+        auto sum = std::make_unique<GradientSum>(tensors, run.engine.model.parameters().flat_elements, SumKind::exact,
+                                                 *run.kernels);
         sum->open(window.grains(), run.engine.state.units);
         for (int64_t grain = 0; grain < window.grains(); ++grain) {
             run.engine.choose(in_turns[static_cast<size_t>(grain) % in_turns.size()]);
