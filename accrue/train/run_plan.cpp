@@ -79,7 +79,7 @@ std::string text_of(const Plan& plan) {
         add(block, " of ", layers, " blocks recomputed");
     }
     if (cheap > 0) {
-        add(cheap, " of ", layers, " cheaply");
+        add(cheap, " of ", layers, block > 0 ? " cheaply" : " blocks recomputed cheaply");
     }
     if (text.empty()) {
         add("nothing recomputed");
