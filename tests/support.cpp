@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,7 +149,13 @@ struct Child {
     int output = -1;
 };
 
-Child start(const std::vector<std::string>& arguments, const fs::path& folder) {
+void join(const fs::path& control_group) {
+    if (!control_group.empty()) {
+        std::ofstream(control_group / "cgroup.procs") << getpid() << std::flush;
+    }
+}
+
+Child start(const std::vector<std::string>& arguments, const fs::path& folder, const fs::path& control_group = {}) {
     std::array<int, 2> ends{};
     if (pipe(ends.data()) != 0) {
         std::abort();
@@ -167,6 +174,7 @@ Child start(const std::vector<std::string>& arguments, const fs::path& folder) {
             words.push_back(argument.data());
         }
         words.push_back(nullptr);
+        join(control_group);
         if (chdir(folder.c_str()) == 0) {
             execv(program.c_str(), words.data());
         }
@@ -184,15 +192,18 @@ ProgramResult wait_for(const Child& child) {
     }
     close(child.output);
     int status = 0;
-    waitpid(child.pid, &status, 0);
+    struct rusage usage {};
+    wait4(child.pid, &status, 0, &usage);
+    result.peak_bytes = usage.ru_maxrss * 1024;
     result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return result;
 }
 
 }  // namespace
 
-ProgramResult run_program(const std::vector<std::string>& arguments, const fs::path& folder) {
-    return wait_for(start(arguments, folder));
+ProgramResult run_program(const std::vector<std::string>& arguments, const fs::path& folder,
+                          const fs::path& control_group) {
+    return wait_for(start(arguments, folder, control_group));
 }
 
 ProgramResult signal_program(const std::vector<std::string>& arguments, int signal,

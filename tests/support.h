@@ -58,11 +58,14 @@ struct TestRun {
 
 // What a program did.
 struct ProgramResult {
-    int exit_code = -1;  // 128 + signal when killed
-    std::string output;  // stdout and stderr together
+    int exit_code = -1;      // 128 + signal when killed
+    std::string output;      // stdout and stderr together
+    int64_t peak_bytes = 0;  // the most it held
 };
+// In a folder and, where one is named, in a control group.
 [[nodiscard]] ProgramResult run_program(const std::vector<std::string>& arguments,
-                                        const std::filesystem::path& folder = ".");
+                                        const std::filesystem::path& folder = ".",
+                                        const std::filesystem::path& control_group = {});
 
 // Starts the program and sends it a signal as soon as `ready()` says so.
 [[nodiscard]] ProgramResult signal_program(const std::vector<std::string>& arguments, int signal,

@@ -14,6 +14,7 @@ enum class ExitCode { done = 0, error = 1, wrong_use = 2, stopped = 3 };
 struct TrainCommand {
     std::string settings_file;
     std::vector<std::string> overrides;
+    std::string memory;  // "" = as the settings say
     std::string resume;
 };
 [[nodiscard]] ExitCode run_train(const TrainCommand& command);

@@ -7,6 +7,7 @@
 #include "accrue/base/error.h"
 #include "accrue/cli/bench_command.h"
 #include "accrue/cli/commands.h"
+#include "accrue/cli/plan_command.h"
 #include "accrue/cli/tokenize_command.h"
 #include "accrue/train/settings.h"
 
@@ -22,6 +23,7 @@ struct Commands {
     InspectCommand inspect;
     ExportCommand export_model;
     BenchCommand bench;
+    PlanCommand plan;
 };
 
 CLI::App* add_train(CLI::App& app, TrainCommand& command) {
@@ -30,6 +32,8 @@ CLI::App* add_train(CLI::App& app, TrainCommand& command) {
     train->add_option("--set", command.overrides, "Override one setting: --set window.samples=64 (repeatable)")
         ->type_name("SECTION.KEY=VALUE")
         ->allow_extra_args(false);
+    train->add_option("--memory", command.memory, "The most the run may hold: 16GiB (the same as compute.memory)")
+        ->type_name("SIZE");
     train->add_option("--resume", command.resume, "Continue the run in this folder, bit for bit")->type_name("FOLDER");
     train->footer("Settings, with their defaults:\n" + describe_settings());
     return train;
@@ -104,6 +108,7 @@ int run(int argc, char** argv) {
     add_eval(app, commands.eval)->callback([&] { code = run_eval(commands.eval); });
     add_inspect(app, commands.inspect)->callback([&] { code = run_inspect(commands.inspect); });
     add_export(app, commands.export_model)->callback([&] { code = run_export(commands.export_model); });
+    add_plan_command(app, commands.plan, code);
     add_bench_command(app, commands.bench, code);
     add_tokenizer_commands(app, commands.tokenize, commands.tokenizer_train, code);
     try {

@@ -49,10 +49,14 @@ ExitCode run_train(const TrainCommand& command) try {
     const StopFlag& stop = stop_on_signals();
     RunFolder folder;
     Settings settings;
+    std::vector<std::string> overrides = command.overrides;
+    if (!command.memory.empty()) {
+        overrides.push_back("compute.memory=\"" + command.memory + "\"");
+    }
     if (command.resume.empty()) {
-        settings = read_settings(command.settings_file, command.overrides);
+        settings = read_settings(command.settings_file, overrides);
     } else {
-        ResumedRun run = open_run_folder(command.resume, command.overrides);
+        ResumedRun run = open_run_folder(command.resume, overrides);
         folder = run.folder;
         settings = run.settings;
     }

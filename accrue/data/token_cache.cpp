@@ -118,6 +118,10 @@ int64_t TokenCache::counted_in(TokenRange tokens) const {
 }
 
 void TokenCache::copy_ids(TokenRange tokens, std::span<int32_t> ids) const {
+    // Whoever asks has looked for the documents of these tokens and for which of them count.
+    constexpr size_t kBytesOfASearch = size_t{256} << 10;
+    documents_file_.note_read(kBytesOfASearch);
+    counted_file_.note_read(0);
     if (header_.token_bytes == 2) {
         widen<uint16_t>(tokens_file_, tokens, ids);
     } else {

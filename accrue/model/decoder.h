@@ -1,8 +1,8 @@
 #pragma once
 
-#include "accrue/model/block.h"
 #include "accrue/model/config.h"
 #include "accrue/model/head.h"
+#include "accrue/model/layer.h"
 #include "accrue/model/model.h"
 
 namespace accrue {
@@ -18,6 +18,9 @@ public:
     Decoder(ModelConfig config, const Options& options, Kernels& kernels);
 
     [[nodiscard]] const ModelConfig& config() const { return config_; }
+    // What the next micro-batches keep and recompute; which weights they read is said by the weights they are given.
+    void choose(const Choices& choices);
+    [[nodiscard]] const Choices& choices() const { return choices_; }
     [[nodiscard]] const ParameterList& parameters() const override { return parameters_.list; }
     void forward_backward(const TokenBatch& batch, const Weights& weights, GradientSink& sink) override;
     [[nodiscard]] std::vector<float> losses(const TokenBatch& batch, const Weights& weights) override;
@@ -29,6 +32,9 @@ private:
 
     [[nodiscard]] BlockContext context_of(const DeviceBatch& batch, const TokenBatch& tokens,
                                           BlockContext::Mode mode) const;
+    [[nodiscard]] Recompute recompute_of(size_t layer) const;
+    [[nodiscard]] Block block_of(const Pass& pass, const BlockContext& context, size_t layer) const;
+    [[nodiscard]] NormSaved final_norm(const Pass& pass, View<const float> stream) const;
     void embed(const Pass& pass, const DeviceBatch& batch, const BlockContext& context, View<float> output) const;
     // The normed output of the last block, nothing kept.
     [[nodiscard]] NormSaved run_forward(const Pass& pass, const DeviceBatch& batch, const BlockContext& context) const;
@@ -38,6 +44,7 @@ private:
 
     ModelConfig config_;
     Options options_;
+    Choices choices_;
     Kernels& kernels_;
     DecoderParameters parameters_;
     Leased<float> rope_table_;

@@ -24,7 +24,7 @@ Arena::Arena() {
     base_ = reinterpret_cast<std::byte*>(kPage);
 }
 
-Arena::Arena(int64_t bytes) : capacity_(round_up(std::max<int64_t>(bytes, 1), kHugePage)) {
+Arena::Arena(int64_t bytes) : capacity_(round_up(std::max<int64_t>(bytes, 1), kHugePage)), kept_(capacity_) {
     // One huge page more than asked, so that the base can be aligned to one.
     void* memory = mmap(nullptr, static_cast<size_t>(capacity_ + kHugePage), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -58,6 +58,9 @@ Arena::Block Arena::take(int64_t bytes) {
         throw Error(cat("the plan reserved ", capacity_, " bytes, but ", wanted, " more were asked for with ", in_use_,
                         " in use. This is a fault of the planner: please report it with your run.toml."));
     }
+    if (!is_dry() && place + wanted > kept_ && blocks_behind_++ == 0) {
+        drop_gaps(0, kept_);
+    }
     taken_.emplace(place, wanted);
     in_use_ += wanted;
     high_water_ = std::max(high_water_, place + wanted);
@@ -70,13 +73,50 @@ Arena::Block Arena::take(int64_t bytes) {
 
 void Arena::give_back(int64_t offset) {
     const auto found = taken_.find(offset);
+    const int64_t end = offset + found->second;
     in_use_ -= found->second;
     taken_.erase(found);
+    if (blocks_behind_ > 0) {
+        drop(offset, end);
+        blocks_behind_ -= end > kept_ ? 1 : 0;
+    }
+}
+
+void Arena::restart_high_water() {
+    high_water_ = taken_.empty() ? 0 : taken_.rbegin()->first + taken_.rbegin()->second;
+}
+
+void Arena::keep(int64_t bytes) {
+    if (is_dry()) {
+        return;
+    }
+    kept_ = std::min(capacity_, round_up(bytes, kHugePage));
+    blocks_behind_ = std::count_if(taken_.begin(), taken_.end(),
+                                   [this](const auto& block) { return block.first + block.second > kept_; });
+    drop_gaps(blocks_behind_ > 0 ? 0 : kept_, capacity_);
+}
+
+void Arena::drop_gaps(int64_t first, int64_t last) {
+    for (const auto& [offset, length] : taken_) {
+        drop(first, std::min(offset, last));
+        first = std::max(first, offset + length);
+    }
+    drop(first, last);
+}
+
+// Pages that a neighbour shares stay.
+void Arena::drop(int64_t first, int64_t last) {
+    const int64_t start = round_up(first, kPage);
+    const int64_t end = last / kPage * kPage;
+    if (start < end) {
+        madvise(base_ + start, static_cast<size_t>(end - start), MADV_DONTNEED);
+    }
 }
 
 void Arena::touch() {
-    for (int64_t offset = 0; offset < capacity_; offset += kPage) {
-        base_[offset] = std::byte{0};
+    for (int64_t offset = 0; offset < kept_; offset += kPage) {
+        volatile std::byte& place = base_[offset];
+        place = place;
     }
 }
 

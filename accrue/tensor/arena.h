@@ -48,16 +48,30 @@ public:
     // The largest extent the blocks ever had: what a real arena needs to hold the same sequence.
     [[nodiscard]] int64_t high_water_bytes() const { return high_water_; }
 
-    // Writes one byte in each page, so that a machine without the memory says so now and not in mid-run.
+    // Counts the high-water mark anew, from what is taken now.
+    void restart_high_water();
+
+    // How many bytes may stay in memory. Free pages behind them go back to the system at once. A block may still be
+    // placed there, when gaps are too small for it; as long as one is, free pages before them go back too, so that the
+    // arena never holds more than the larger of these bytes and its blocks (whole pages of them).
+    void keep(int64_t bytes);
+
+    // Writes one byte in each page that may stay, so that a machine without the memory says so now and not in mid-run.
+    // What is in the arena stays as it is.
     void touch();
 
 private:
     Arena();
     void give_back(int64_t offset);
+    // The free pages of a range go back to the system.
+    void drop(int64_t first, int64_t last);
+    void drop_gaps(int64_t first, int64_t last);
 
     void* mapping_ = nullptr;
     std::byte* base_ = nullptr;
     int64_t capacity_ = -1;
+    int64_t kept_ = 0;           // bytes that may stay in memory
+    int64_t blocks_behind_ = 0;  // that end behind them
     int64_t in_use_ = 0;
     int64_t high_water_ = 0;
     std::map<int64_t, int64_t> taken_;  // offset -> rounded bytes

@@ -101,6 +101,60 @@ TEST(ArenaTest, TouchedMemoryIsWritable) {
     EXPECT_EQ(block.data()[(4 << 20) - 1], std::byte{1});
 }
 
+// Anonymous memory that went back to the system reads as zero.
+TEST(ArenaTest, WhatIsNotKeptGoesBackToTheSystem) {
+    constexpr int64_t kHuge = 2 << 20;
+    Arena arena(4 * kHuge);
+    const Arena::Block stays = arena.take(kHuge);
+    Arena::Block goes = arena.take(kHuge);
+    std::byte* const place = goes.data();
+    stays.data()[0] = place[0] = std::byte{7};
+    goes.release();
+    EXPECT_EQ(place[0], std::byte{7}) << "nobody asked for it";
+    arena.keep(kHuge);
+    EXPECT_EQ(place[0], std::byte{0});
+    EXPECT_EQ(stays.data()[0], std::byte{7});
+}
+
+TEST(ArenaTest, ABlockBehindWhatIsKeptTakesNoMemoryMoreThanTheGapsGive) {
+    constexpr int64_t kHuge = 2 << 20;
+    Arena arena(6 * kHuge);
+    arena.keep(3 * kHuge);
+    Arena::Block first = arena.take(kHuge);
+    const Arena::Block second = arena.take(kHuge);
+    std::byte* const gap = first.data();
+    gap[0] = second.data()[0] = std::byte{7};
+    first.release();
+    EXPECT_EQ(gap[0], std::byte{7});
+    {
+        const Arena::Block large = arena.take(2 * kHuge);  // the gap and the rest are too small, together large enough
+        EXPECT_EQ(large.data(), second.data() + kHuge);
+        EXPECT_EQ(gap[0], std::byte{0});
+        Arena::Block again = arena.take(kHuge);
+        EXPECT_EQ(again.data(), gap);
+        gap[0] = large.data()[0] = std::byte{7};
+        again.release();
+        EXPECT_EQ(gap[0], std::byte{0});
+    }
+    EXPECT_EQ((second.data() + kHuge)[0], std::byte{0});
+    EXPECT_EQ(second.data()[0], std::byte{7});
+    Arena::Block usual = arena.take(kHuge);
+    gap[0] = std::byte{7};
+    usual.release();
+    EXPECT_EQ(gap[0], std::byte{7}) << "all is as before";
+}
+
+TEST(ArenaTest, TheHighWaterMarkCanBeCountedAnew) {
+    Arena arena = Arena::dry();
+    const Arena::Block stays = arena.take(64);
+    arena.take(640).release();
+    EXPECT_EQ(arena.high_water_bytes(), 704);
+    arena.restart_high_water();
+    EXPECT_EQ(arena.high_water_bytes(), 64);
+    arena.take(128).release();
+    EXPECT_EQ(arena.high_water_bytes(), 192);
+}
+
 TEST(ArenaTest, AMatrixHasTheBytesOfItsType) {
     Arena arena(1 << 20);
     const Leased<Bf16> small = take_matrix<Bf16>(arena, 3, 5);

@@ -86,7 +86,19 @@ int64_t default_micro_batch_grains(const Settings& settings, int64_t longest_sam
     return std::max<int64_t>(1, kMicroBatchRows / grain_rows);
 }
 
+Choices choices_of(const Settings& settings, int64_t layers) {
+    Choices choices;
+    if (settings.compute.recompute != "auto") {
+        choices.blocks.assign(static_cast<size_t>(layers), recompute_of(settings.compute.recompute));
+    }
+    return choices;
+}
+
 Engine::Engine(const Settings& settings, const ModelConfig& config, int64_t longest_sample, Kernels& kernels_to_use)
+    : Engine(settings, config, longest_sample, kernels_to_use, choices_of(settings, config.layers)) {}
+
+Engine::Engine(const Settings& settings, const ModelConfig& config, int64_t longest_sample, Kernels& kernels_to_use,
+               const Choices& choices)
     : kernels(kernels_to_use),
       model(config,
             {.dtype = dtype_of_settings(settings),
@@ -97,13 +109,23 @@ Engine::Engine(const Settings& settings, const ModelConfig& config, int64_t long
           settings.compute.sums == "fp32" ? SumKind::fp32 : SumKind::exact, kernels),
       optimizer(make_optimizer(settings.optimizer, model.parameters(), kernels)),
       rules(rules_of(settings, longest_sample)),
+      dtype_(dtype_of_settings(settings)),
       master_(take_matrix<float>(kernels.arena(), 1, model.parameters().flat_elements)) {
     weights.master = master_.view;
-    if (dtype_of_settings(settings) == DType::bf16) {
-        copy_ = take_any_matrix(kernels.arena(), DType::bf16, 1, model.parameters().flat_elements);
-        weights.copy = copy_.view;
-    }
     kernels.fill_zero({master_.block.data(), static_cast<size_t>(master_.block.bytes())});
+    choose(choices);
+}
+
+void Engine::choose(const Choices& choices) {
+    model.choose(choices);
+    const bool wants_copy = dtype_ == DType::bf16 && choices.weight_copy == Choices::WeightCopy::kept;
+    if (wants_copy == !weights.copy.empty()) {
+        return;
+    }
+    copy_ =
+        wants_copy ? take_any_matrix(kernels.arena(), DType::bf16, 1, model.parameters().flat_elements) : LeasedAny{};
+    weights.copy = copy_.view;
+    refresh_copy();
 }
 
 Weights Engine::weights_to_read() const {

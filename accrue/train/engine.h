@@ -17,6 +17,9 @@ namespace accrue {
 // fixed order, so that the same engine on a dry arena counts what a real one will take.
 struct Engine {
     Engine(const Settings& settings, const ModelConfig& config, int64_t longest_sample, Kernels& kernels);
+    // The same with other choices than those of the settings from the start.
+    Engine(const Settings& settings, const ModelConfig& config, int64_t longest_sample, Kernels& kernels,
+           const Choices& choices);
 
     Kernels& kernels;
     Decoder model;
@@ -46,6 +49,9 @@ struct Engine {
         bool window_open = false;  // sums hold some grains of the next window
     } state;
 
+    // Between any two micro-batches: what to keep and what to recompute. Takes or gives back the copy of the weights.
+    void choose(const Choices& choices);
+
     // As the model reads them.
     [[nodiscard]] Weights weights_to_read() const;
     // After the master changed by other means than the optimizer: renews the copy.
@@ -54,9 +60,13 @@ struct Engine {
     [[nodiscard]] std::string weights_hash() const;
 
 private:
+    DType dtype_;
     Leased<float> master_;
     LeasedAny copy_;
 };
+
+// What the settings say about recomputing, for a model of so many layers. "auto" recomputes nothing.
+[[nodiscard]] Choices choices_of(const Settings& settings, int64_t layers);
 
 // grains per micro-batch when the settings leave it open: enough for about 1,024 rows.
 [[nodiscard]] int64_t default_micro_batch_grains(const Settings& settings, int64_t longest_sample);

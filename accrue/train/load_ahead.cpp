@@ -10,7 +10,7 @@ LoadAhead::Request LoadAhead::after(const Request& request) const {
     const bool goes_on = next < request.window.grains();
     const Window window = goes_on ? request.window : window_from_(request.window.next());
     const int64_t first = goes_on ? next : 0;
-    std::vector<int64_t> grains(static_cast<size_t>(std::min(micro_batch_grains_, window.grains() - first)));
+    std::vector<int64_t> grains(static_cast<size_t>(std::min(micro_batch_grains_.load(), window.grains() - first)));
     std::iota(grains.begin(), grains.end(), first);
     return {.window = window, .grains = std::move(grains)};
 }

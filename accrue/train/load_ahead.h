@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <future>
 #include <vector>
@@ -19,6 +20,9 @@ public:
     // `data`, and what `window_from` refers to, must outlive it; both are asked by another thread.
     LoadAhead(const BatchSource& data, WindowFrom window_from, int64_t micro_batch_grains)
         : data_(data), window_from_(std::move(window_from)), micro_batch_grains_(micro_batch_grains) {}
+
+    // From the next guess on.
+    void set_micro_batch_grains(int64_t grains) { micro_batch_grains_ = grains; }
 
     // What went wrong while loading ahead is thrown when that batch is asked for, or never.
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override;
@@ -40,7 +44,7 @@ private:
 
     const BatchSource& data_;
     WindowFrom window_from_;
-    int64_t micro_batch_grains_;
+    std::atomic<int64_t> micro_batch_grains_;
     mutable std::future<Loaded> ahead_;  // a guess, which nobody can see; its destructor waits for the thread
 };
 

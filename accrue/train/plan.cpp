@@ -1,8 +1,7 @@
 #include "accrue/train/plan.h"
 
-#include <fstream>
-
 #include "accrue/base/bytes.h"
+#include "accrue/base/memory.h"
 #include "accrue/kernels/dry/dry_kernels.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/loader.h"
@@ -11,9 +10,14 @@
 namespace accrue {
 
 ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads) {
+    return plan_arena(settings, model, longest_sample, threads, choices_of(settings, model.layers));
+}
+
+ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads,
+                     const Choices& choices) {
     Arena arena = Arena::dry();
     const auto kernels = make_dry_kernels(arena, threads);
-    Engine engine(settings, model, longest_sample, *kernels);
+    Engine engine(settings, model, longest_sample, *kernels, choices);
     ArenaPlan plan{.resident_bytes = arena.high_water_bytes()};
 
     // One micro-batch says all about memory: the next one takes the same places.
@@ -37,15 +41,9 @@ ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t
 }
 
 std::optional<int64_t> available_memory() {
-    std::ifstream facts("/proc/meminfo");
-    for (std::string word; facts >> word;) {
-        if (word == "MemAvailable:") {
-            int64_t kilobytes = 0;
-            facts >> kilobytes;
-            return kilobytes * 1024;
-        }
-    }
-    return std::nullopt;
+    const MemoryFacts facts = read_memory_facts();
+    const MemoryBound bound = memory_bound(facts);
+    return bound.reason.empty() ? std::nullopt : std::optional(bound.bytes - facts.process.resident_bytes);
 }
 
 void check_memory(const ArenaPlan& plan, int64_t available_bytes) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "accrue/model/choices.h"
 #include "accrue/model/config.h"
 #include "accrue/train/settings.h"
 
@@ -17,8 +18,11 @@ struct ArenaPlan {
 
 [[nodiscard]] ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample,
                                    int threads);
+// The same with other choices than those of the settings.
+[[nodiscard]] ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample,
+                                   int threads, const Choices& choices);
 
-// What this machine could give a process now (MemAvailable); nothing where the system does not say.
+// What this process can still take; nothing where the system does not say.
 [[nodiscard]] std::optional<int64_t> available_memory();
 
 // A plan that does not fit is refused before anything is computed: the message says what it needs and what there is.

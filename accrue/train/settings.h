@@ -65,6 +65,7 @@ struct Settings {
         int64_t threads = 0;
         std::string sums = "exact";
         std::string memory = "auto";
+        std::string recompute = "auto";
         std::string instruction_set;
         bool operator==(const Compute&) const = default;
     } compute;

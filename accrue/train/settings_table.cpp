@@ -29,18 +29,6 @@ bool is_half_sum(const std::string& sums) {
     return sums == "bf16" || sums == "bf16-stochastic" || sums == "bf16-kahan";
 }
 
-// "16GiB", "1.5 TB", "4096".
-bool is_memory_size(const std::string& memory) {
-    const size_t digits = memory.find_first_not_of("0123456789.");
-    if (digits == 0 || memory.empty()) {
-        return false;
-    }
-    const size_t unit = digits == std::string::npos ? memory.size() : memory.find_first_not_of(' ', digits);
-    const std::vector<std::string> units = {"",    "B",   "KB",  "MB", "GB", "TB", "KiB",
-                                            "MiB", "GiB", "TiB", "K",  "M",  "G",  "T"};
-    return std::find(units.begin(), units.end(), memory.substr(std::min(unit, memory.size()))) != units.end();
-}
-
 // The keys of each section; the section's name is filled in by settings_table().
 std::vector<Setting> model_settings() {
     std::vector<std::string> presets = preset_names();
@@ -233,9 +221,13 @@ std::vector<Setting> compute_settings() {
          .planned = is_half_sum},
         {.name = "memory",
          .place = [](Settings& s) -> SettingPlace { return &s.compute.memory; },
-         .meaning = "how much the run may take",
+         .meaning = "the most this process may hold at any time; auto = what the machine can give",
          .values = {"auto"},
-         .planned = is_memory_size},
+         .text = Setting::Text::size},
+        {.name = "recompute",
+         .place = [](Settings& s) -> SettingPlace { return &s.compute.recompute; },
+         .meaning = "what a block computes again instead of keeping it, free to change: less memory, more time",
+         .values = {"auto", "nothing", "cheap", "block"}},
         {.name = "instruction_set",
          .place = [](Settings& s) -> SettingPlace { return &s.compute.instruction_set; },
          .meaning = "the widest vector instructions to use; \"\" = the best there is",

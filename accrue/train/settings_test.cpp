@@ -72,7 +72,8 @@ TEST_F(SettingsTest, TheListOfKeysIsFrozen) {
         "optimizer.beta2_half_life_tokens optimizer.epsilon optimizer.momentum optimizer.nesterov "
         "optimizer.weight_decay optimizer.clip_norm optimizer.moments "
         "schedule.kind schedule.steps schedule.warmup_steps schedule.final_fraction schedule.decay_fraction "
-        "compute.device compute.dtype compute.threads compute.sums compute.memory compute.instruction_set "
+        "compute.device compute.dtype compute.threads compute.sums compute.memory compute.recompute "
+        "compute.instruction_set "
         "run.folder run.seed run.checkpoint_steps run.keep_checkpoints run.evaluate_steps ");
 }
 
@@ -128,7 +129,8 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
                     .dtype = "fp32",
                     .threads = 4,
                     .sums = "fp32",
-                    .memory = "auto",
+                    .memory = "1.5 TB",
+                    .recompute = "block",
                     .instruction_set = "avx512-bf16"},
         .run = {.folder = "/run",
                 .seed = 9223372036854775807,
@@ -287,8 +289,12 @@ TEST_F(SettingsTest, ATextThatIsNotInTheListIsRefusedWithTheList) {
     EXPECT_THAT(override_error("compute.device=cuda:x"), HasSubstr("must be \"cpu\" or \"reference\""));
     EXPECT_THAT(override_error("compute.dtype=fp8"), HasSubstr("must be \"bf16\" or \"fp32\""));
     EXPECT_THAT(override_error("compute.sums=double"), HasSubstr("must be \"exact\" or \"fp32\""));
-    EXPECT_THAT(override_error("compute.memory=lots"), HasSubstr("must be \"auto\""));
-    EXPECT_THAT(override_error("compute.memory=16 apples"), HasSubstr("must be \"auto\""));
+    for (const char* size : {"lots", "16 apples", "-1GiB", "0GiB", "\"\""}) {
+        EXPECT_THAT(override_error(cat("compute.memory=", size)),
+                    HasSubstr("must be \"auto\" or a size like \"16GiB\", but is"));
+    }
+    EXPECT_THAT(override_error("compute.recompute=all"),
+                HasSubstr("must be \"auto\", \"nothing\", \"cheap\" or \"block\""));
     EXPECT_THAT(override_error("optimizer.moments=4bit"), HasSubstr("must be \"fp32\""));
     EXPECT_THAT(override_error("compute.instruction_set=neon"),
                 HasSubstr("must be \"\", \"avx2\", \"avx512\", \"avx512-bf16\" or \"amx\""));
@@ -299,8 +305,7 @@ TEST_F(SettingsTest, AFeatureThatDoesNotExistYetIsRefusedAndNeverIgnored) {
               "run.toml, line 2: compute.device is \"cuda:0\", which this version does not have yet. "
               "Use \"cpu\" or \"reference\".");
     for (const char* text : {"compute.device=cuda", "compute.device=cuda:12", "compute.dtype=fp16", "compute.sums=bf16",
-                             "compute.sums=bf16-stochastic", "compute.sums=bf16-kahan", "compute.memory=16GiB",
-                             "compute.memory=1.5 TB", "compute.memory=\"4096\"", "optimizer.moments=8bit"}) {
+                             "compute.sums=bf16-stochastic", "compute.sums=bf16-kahan", "optimizer.moments=8bit"}) {
         EXPECT_THAT(override_error(text), HasSubstr("which this version does not have yet. Use \"")) << text;
     }
 }

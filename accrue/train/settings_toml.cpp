@@ -113,6 +113,9 @@ std::string Setting::allowed() const {
         const char* separator = i == 0 ? "" : i + 1 == values.size() ? " or " : ", ";
         list += separator + (text == Text::data_files ? values[i] : toml_string(values[i]));
     }
+    if (text == Text::size) {
+        list += " or a size like \"16GiB\"";
+    }
     Bounds shown = bounds;
     shown.limit.reset();
     return list.empty() ? shown.text() : list;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
 
 namespace accrue {
@@ -41,6 +42,10 @@ void check_data_file(const Setting& setting, const std::string& file, const std:
     }
 }
 
+bool is_size(const Setting& setting, const std::string& text) {
+    return setting.text == Setting::Text::size && parse_bytes(text).value_or(0) > 0;
+}
+
 // What a later version will take is refused in other words than nonsense, so that nobody looks for a typing error.
 void check_text(const Setting& setting, const std::string& text, const std::string& where) {
     if (setting.text == Setting::Text::data_files) {
@@ -48,7 +53,7 @@ void check_text(const Setting& setting, const std::string& text, const std::stri
     } else if (setting.planned != nullptr && setting.planned(text)) {
         throw Error(cat(where, ": ", setting.key(), " is ", toml_string(text),
                         ", which this version does not have yet. Use ", setting.allowed(), "."));
-    } else if (!setting.values.empty() && !contains(setting.values, text)) {
+    } else if (!setting.values.empty() && !contains(setting.values, text) && !is_size(setting, text)) {
         throw Error(
             cat(where, ": ", setting.key(), " must be ", setting.allowed(), ", but is ", toml_string(text), "."));
     }
@@ -103,7 +108,7 @@ struct ValueTaker {
             wrong_type();
         }
         std::string text = *node.value_exact<std::string>();
-        if (setting.text != Setting::Text::plain) {
+        if (setting.text == Setting::Text::path || setting.text == Setting::Text::data_files) {
             text = resolved_path(text, source.folder);
         }
         check_text(setting, text, where());

@@ -18,7 +18,6 @@
 #include "accrue/train/generate.h"
 #include "accrue/train/load_ahead.h"
 #include "accrue/train/metrics_line.h"
-#include "accrue/train/plan.h"
 #include "accrue/train/state.h"
 
 namespace accrue {
@@ -28,10 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 // A run that cannot compute a finite gradient three times in a row will not recover by itself.
 constexpr int64_t kMostSkipsInARow = 3;
-
-// First fit places a window of shorter samples a little differently than the plan's longest ones; the address space for
-// that costs nothing until it is touched.
-constexpr double kSpareAddresses = 1.25;
 
 constexpr int64_t kSampleTokens = 300;
 
@@ -49,37 +44,33 @@ std::string window_text(const Settings& settings) {
                                       : fmt::format("{} samples", settings.window.samples);
 }
 
-ArenaPlan checked_plan(const RunInputs& inputs, int threads) {
-    const ArenaPlan plan = plan_arena(inputs.settings, inputs.model, inputs.longest_sample(), threads);
-    if (const auto available = available_memory()) {
-        check_memory(plan, *available);
-    }
-    return plan;
-}
-
 // One run in this process: built once, then stepped.
 class Trainer {
 public:
-    Trainer(const RunInputs& inputs, const RunFolder& folder, Progress& progress)
+    Trainer(const RunInputs& inputs, const RunFolder& folder, Progress& progress, const MemorySource& memory)
         : inputs_(inputs),
           folder_(folder),
           progress_(progress),
           pool_(static_cast<int>(inputs.settings.compute.threads)),
-          plan_(checked_plan(inputs, pool_.threads())),
-          arena_(static_cast<int64_t>(static_cast<double>(plan_.peak_bytes) * kSpareAddresses)),
+          plan_(inputs.settings, inputs.model, inputs.longest_sample(), pool_.threads(), memory),
+          arena_(plan_.address_bytes()),
           kernels_(make_kernels(inputs.settings.compute, pool_, arena_)),
-          engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_),
+          engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, plan_.plan().choices),
           loader_(*inputs.train, SampleOrder(inputs.settings.data.order == "sequential" ? SampleOrder::Kind::sequential
                                                                                         : SampleOrder::Kind::shuffled,
                                              static_cast<uint64_t>(inputs.settings.run.seed), inputs.train->size())),
           batches_(
               loader_, [this](const DataPosition& position) { return window_from(position); },
               engine_.rules.micro_batch_grains),
-          definition_(definition_of(inputs, engine_.model.parameters())) {}
+          definition_(definition_of(inputs, engine_.model.parameters())) {
+        follow_plan();
+        arena_.touch();
+    }
 
     TrainSummary run(const StopFlag& stop);
 
 private:
+    void follow_plan();
     void begin();
     void initialize_or_load_weights();
     [[nodiscard]] Window window_from(const DataPosition& position) const {
@@ -97,7 +88,7 @@ private:
     const RunFolder& folder_;
     Progress& progress_;
     Pool pool_;
-    ArenaPlan plan_;
+    RunPlan plan_;
     Arena arena_;
     std::unique_ptr<Kernels> kernels_;
     Engine engine_;
@@ -123,6 +114,15 @@ void Trainer::initialize_or_load_weights() {
     engine_.refresh_copy();
 }
 
+// Between any two windows; nothing of it changes a bit.
+void Trainer::follow_plan() {
+    const Plan& plan = plan_.plan();
+    engine_.choose(plan.choices);
+    engine_.rules.micro_batch_grains = plan.micro_batch_grains;
+    batches_.set_micro_batch_grains(plan.micro_batch_grains);
+    arena_.keep(plan.arena_bytes);
+}
+
 void Trainer::begin() {
     const auto checkpoint = folder_.newest_checkpoint();
     if (checkpoint) {
@@ -139,8 +139,8 @@ void Trainer::begin() {
     progress_.note(fmt::format("window: {}, grains of {} sample(s), {} grain(s) a micro-batch, sums {}",
                                window_text(settings), settings.window.grain_samples, engine_.rules.micro_batch_grains,
                                settings.compute.sums));
-    progress_.note(fmt::format("device: {}; {}; memory planned: {}", kernels_->description(), settings.compute.dtype,
-                               format_bytes(plan_.peak_bytes)));
+    progress_.note(fmt::format("device: {}; {}; memory planned: {}, {}", kernels_->description(),
+                               settings.compute.dtype, format_bytes(plan_.peak_bytes()), text_of(plan_.plan())));
     progress_.note(
         fmt::format("folder: {}{}", folder_.root.string(),
                     checkpoint ? fmt::format(", continued from step {}", engine_.state.step) : std::string()));
@@ -195,7 +195,7 @@ void Trainer::after_step(const StepReport& report, MetricsFile& metrics) {
         epoch_start_ = Clock::now();
     }
     around.peak_bytes = peak_resident_bytes();
-    around.planned_bytes = plan_.peak_bytes;
+    around.planned_bytes = plan_.plan().arena_bytes;
     // The line is written before the checkpoint: a resume cuts lines behind its checkpoint, but cannot write missing
     // ones.
     metrics.append(metrics_line(report, around));
@@ -275,6 +275,10 @@ TrainSummary Trainer::run(const StopFlag& stop) {
     start_ = epoch_start_ = Clock::now();
     MetricsFile metrics(folder_.metrics());
     while (engine_.state.step < engine_.rules.schedule.steps && summary_.end == TrainSummary::End::done) {
+        if (const auto change = plan_.reconsider()) {
+            follow_plan();
+            progress_.note(change->note);
+        }
         if (const auto report = run_step(engine_, batches_, window_from(engine_.state.position), stop)) {
             after_step(*report, metrics);
         } else {
@@ -296,8 +300,9 @@ TrainSummary Trainer::run(const StopFlag& stop) {
 
 }  // namespace
 
-TrainSummary train(const RunInputs& inputs, const RunFolder& folder, Progress& progress, const StopFlag& stop) {
-    return Trainer(inputs, folder, progress).run(stop);
+TrainSummary train(const RunInputs& inputs, const RunFolder& folder, Progress& progress, const StopFlag& stop,
+                   const MemorySource& memory) {
+    return Trainer(inputs, folder, progress, memory).run(stop);
 }
 
 }  // namespace accrue

@@ -6,6 +6,7 @@
 #include "accrue/observe/progress.h"
 #include "accrue/train/inputs.h"
 #include "accrue/train/run_folder.h"
+#include "accrue/train/run_plan.h"
 #include "accrue/train/step.h"
 
 namespace accrue {
@@ -25,9 +26,9 @@ struct TrainSummary {
     std::string sample;                 // some text of the trained model, where there is a tokenizer
 };
 
-// Trains from the newest whole checkpoint of the folder, or from the start if there is none, to the last step of the
+// Trains within the memory that compute.memory and `memory` leave, from the newest whole checkpoint of the folder, or from the start if there is none, to the last step of the
 // schedule or until `stop` is set; then everything done is on disk.
 [[nodiscard]] TrainSummary train(const RunInputs& inputs, const RunFolder& folder, Progress& progress,
-                                 const StopFlag& stop);
+                                 const StopFlag& stop, const MemorySource& memory = memory_of_machine);
 
 }  // namespace accrue

@@ -1,20 +1,38 @@
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "accrue/kernels/kernels.h"
+#include "accrue/kernels/part.h"
 
 namespace accrue {
 
 // Computes nothing and never touches the memory of a view, but takes from its arena what the cpu device would take, in
-// the same order, and counts the floating-point operations. A step that is run on it tells what the real one will need.
+// the same order, and counts the work. A step that is run on it tells what the real one will need.
 class DryKernels final : public Kernels {
 public:
-    DryKernels(Arena& arena, int threads) : arena_(arena), threads_(threads) {}
+    // With a vocabulary, products with so many outputs count as the loss head's.
+    DryKernels(Arena& arena, int threads, int64_t vocabulary)
+        : arena_(arena), threads_(threads), vocabulary_(vocabulary) {}
 
     [[nodiscard]] std::string description() const override { return "dry, counts only"; }
     [[nodiscard]] Arena& arena() override { return arena_; }
-    // Of products and attention, a multiplication and an addition being two; all else is not counted, because memory
-    // and not arithmetic sets its time.
-    [[nodiscard]] int64_t floating_point_operations() const { return floating_point_operations_; }
+    // Of products and attention; all else is not counted, because memory and not arithmetic sets its time.
+    [[nodiscard]] int64_t floating_point_operations() const;
+    // By part, since the last restart.
+    [[nodiscard]] const WorkByPart& work() const { return work_; }
+
+    // What the arena held at some moments since the last restart.
+    struct Moments {
+        std::vector<int64_t> at_attention;  // when attention ran forward, before the loss: one for each block
+        int64_t before_loss = 0;            // when the last norm before the loss head ran
+        int64_t at_loss = 0;                // when the first product of the loss head ran
+        int64_t at_loss_peak = 0;           // the most while the loss head ran
+        int64_t largest_scratch = 0;        // that one kernel took for itself
+    };
+    [[nodiscard]] const Moments& moments() const { return moments_; }
+    void restart();
 
     void linear(AnyConstView input, const WeightView& weight, View<const float> bias, AnyView output) override;
     void linear_residual(AnyConstView input, const WeightView& weight, View<const float> bias, const Dropout& dropout,
@@ -70,16 +88,20 @@ public:
     void copy_out(View<const float> values, std::span<float> host) override;
 
 private:
-    void count_product(int64_t rows, int64_t columns, int64_t depth);
+    void count(Part part, double flops, double bytes);
+    void count_product(Part part, int64_t rows, int64_t columns, int64_t depth, int64_t bytes);
     // Takes that many bytes and gives them back.
-    void use(int64_t bytes) { arena_.take(bytes).release(); }
+    void use(int64_t bytes);
+    void note_moment(Part part);
 
     Arena& arena_;
     int threads_;
-    int64_t floating_point_operations_ = 0;
+    int64_t vocabulary_;
+    WorkByPart work_{};
+    Moments moments_;
 };
 
 // A device that stands in for the cpu device with that many threads.
-[[nodiscard]] std::unique_ptr<DryKernels> make_dry_kernels(Arena& arena, int threads);
+[[nodiscard]] std::unique_ptr<DryKernels> make_dry_kernels(Arena& arena, int threads, int64_t vocabulary = 0);
 
 }  // namespace accrue

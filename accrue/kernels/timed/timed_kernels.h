@@ -2,33 +2,16 @@
 
 #include <array>
 #include <chrono>
-#include <string_view>
 
 #include "accrue/kernels/kernels.h"
+#include "accrue/kernels/part.h"
 
 namespace accrue {
-
-// What a step's time is spent on.
-enum class Part {
-    products_forward,  // of the blocks
-    products_input,    // gradients of their inputs
-    products_weight,   // gradients of their weights
-    attention,         // with the rotary positions
-    loss_head,         // products with the vocabulary, cross entropy
-    norms,
-    elementwise,  // activations, bias gradients, lookups, casts, copies
-    optimizer,    // norm of the gradient, update
-};
-inline constexpr int64_t kParts = 8;
-
-// The part as a key: "products_forward".
-[[nodiscard]] std::string_view name_of(Part part);
 
 // Hands each operation on to other kernels and adds its wall time to the part that it belongs to. Costs two looks at the
 // clock for each call. For kernels that are done when a call returns.
 class TimedKernels final : public Kernels {
 public:
-    // A product whose outputs are as many as the vocabulary's words belongs to the loss head: kernels see shapes only.
     TimedKernels(Kernels& inner, int64_t vocabulary) : inner_(inner), vocabulary_(vocabulary) {}
 
     // Seconds by part, and calls of all parts together, since the last reset.
@@ -109,7 +92,7 @@ private:
     };
 
     [[nodiscard]] Part part_of_product(int64_t outputs, Part otherwise) const {
-        return outputs == vocabulary_ ? Part::loss_head : otherwise;
+        return accrue::part_of_product(outputs, vocabulary_, otherwise);
     }
 
     Kernels& inner_;

@@ -1,0 +1,153 @@
+#include "accrue/assess/calibrate.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "accrue/base/random.h"
+#include "accrue/kernels/timed/timed_kernels.h"
+#include "accrue/train/engine.h"
+#include "accrue/train/step.h"
+
+namespace accrue {
+namespace {
+
+// A whole number of every tile's columns, and no other product of a preset has so many outputs.
+constexpr int64_t kWords = 2064;
+constexpr uint64_t kSeed = 1;
+// Of the steps of one plan the fastest counts: whatever else runs here can only slow them down.
+constexpr int kTries = 2;
+
+std::unique_ptr<Kernels> kernels_for(const Settings& settings, Pool& pool, Arena& arena) {
+    return settings.compute.device == "reference" ? make_reference_kernels(arena)
+                                                  : make_cpu_kernels(pool, arena, settings.compute.instruction_set);
+}
+
+// The longest samples, of random words.
+class RandomWords final : public BatchSource {
+public:
+    RandomWords(int64_t sample_tokens, int64_t vocabulary) : samples_(sample_tokens), vocabulary_(vocabulary) {}
+    [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
+        TokenBatch batch = samples_.load(window, grains);
+        const auto word = [this](size_t place, uint64_t kind) {
+            return static_cast<int32_t>(mix(kSeed, kind, place) % static_cast<uint64_t>(vocabulary_));
+        };
+        for (size_t row = 0; row < batch.tokens.size(); ++row) {
+            batch.tokens[row] = word(row, 0);
+            batch.targets[row] = word(row, 1);
+        }
+        return batch;
+    }
+
+private:
+    LongestSamples samples_;
+    int64_t vocabulary_;
+};
+
+// An engine with fresh weights that runs steps of one micro-batch of the longest samples.
+class MeasuredEngine {
+public:
+    MeasuredEngine(const Settings& settings, const ModelConfig& model, int64_t longest_sample, Pool& pool,
+                   int64_t arena_bytes)
+        : arena_(arena_bytes),
+          plain_(kernels_for(settings, pool, arena_)),
+          timed_(*plain_, model.vocabulary),
+          engine_(settings, model, longest_sample, timed_),
+          samples_(longest_sample, model.vocabulary),
+          grain_samples_(settings.window.grain_samples) {
+        const View<float> master = engine_.weights.master;
+        initialize_weights(engine_.model.parameters(), kSeed, {master.data, static_cast<size_t>(master.columns)});
+        engine_.refresh_copy();
+    }
+
+    // By part, the fastest of some steps after one that is not measured.
+    TimedKernels::Seconds seconds(const Plan& plan) {
+        engine_.choose(plan.choices);
+        engine_.rules.micro_batch_grains = plan.micro_batch_grains;
+        const Window window{.samples = plan.micro_batch_grains * grain_samples_, .grain_samples = grain_samples_};
+        const StopFlag never{false};
+        TimedKernels::Seconds best{};
+        for (int attempt = 0; attempt <= kTries; ++attempt) {
+            timed_.reset();
+            (void)run_step(engine_, samples_, window, never);
+            if (attempt == 1 || (attempt > 1 && total(timed_.seconds()) < total(best))) {
+                best = timed_.seconds();
+            }
+        }
+        return best;
+    }
+
+    static double total(const TimedKernels::Seconds& seconds) {
+        return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    }
+
+private:
+    Arena arena_;
+    std::unique_ptr<Kernels> plain_;
+    TimedKernels timed_;
+    Engine engine_;
+    RandomWords samples_;
+    int64_t grain_samples_;
+};
+
+constexpr size_t index_of(Part part) {
+    return static_cast<size_t>(part);
+}
+
+// What streams goes at the optimizer's rate, whose arrays no cache holds; products have the rest of their time for
+// arithmetic.
+Rates rates_of(const WorkByPart& work, const TimedKernels::Seconds& seconds, const Rates& typical) {
+    Rates rates = typical;
+    const size_t optimizer = index_of(Part::optimizer);
+    const double streaming = seconds[optimizer] > 0 ? work[optimizer].bytes / seconds[optimizer] : typical.bytes[0];
+    for (size_t part = 0; part < work.size(); ++part) {
+        const Work& here = work[part];
+        if (seconds[part] <= 0) {
+            continue;
+        }
+        if (here.flops > 0) {
+            rates.bytes[part] = streaming;
+            rates.flops[part] = here.flops / std::max(seconds[part] - here.bytes / streaming, seconds[part] / 2);
+        } else {
+            rates.bytes[part] = here.bytes / seconds[part];
+        }
+    }
+    return rates;
+}
+
+}  // namespace
+
+Rates measure_rates(const RunInputs& inputs, Pool& pool, int64_t room) {
+    ModelConfig model = inputs.model;
+    model.layers = 1;
+    model.vocabulary = std::min(model.vocabulary, kWords);
+    Settings settings = inputs.settings;
+    settings.window.micro_batch_grains = 1;
+    settings.compute.recompute = "nothing";
+    Planner planner(settings, model, inputs.longest_sample(), pool.threads());
+    const Plan plan = planner.unlimited();
+    const Rates typical = Rates::typical(settings, pool.threads());
+    if (plan.arena_bytes > room) {
+        return typical;
+    }
+    MeasuredEngine engine(settings, model, inputs.longest_sample(), pool, plan.arena_bytes);
+    return rates_of(plan.work, engine.seconds(plan), typical);
+}
+
+std::vector<double> measure_plans(const RunInputs& inputs, Pool& pool, const std::vector<Plan>& plans,
+                                  double window_grains) {
+    std::vector<double> result;
+    int64_t arena_bytes = 0;
+    for (const Plan& plan : plans) {
+        arena_bytes = std::max(arena_bytes, plan.arena_bytes);
+    }
+    MeasuredEngine engine(inputs.settings, inputs.model, inputs.longest_sample(), pool, arena_bytes);
+    for (const Plan& plan : plans) {
+        const TimedKernels::Seconds seconds = engine.seconds(plan);
+        const double update = seconds[index_of(Part::optimizer)];
+        const double micro_batch = MeasuredEngine::total(seconds) - update;
+        result.push_back(micro_batch * window_grains / static_cast<double>(plan.micro_batch_grains) + update);
+    }
+    return result;
+}
+
+}  // namespace accrue

@@ -1,0 +1,214 @@
+#include "accrue/assess/plan_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "accrue/assess/calibrate.h"
+#include "accrue/model/parameters.h"
+
+namespace accrue {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The largest micro-batch that is looked at: far above where larger ones still help.
+constexpr int64_t kMostGrains = 64;
+
+// Both measurements together stay below what the run itself would take.
+Rates rates_for(const RunInputs& inputs, Pool& pool, const MemoryBound& budget, const ProcessBase& base) {
+    return measure_rates(inputs, pool, budget.bytes - base.held_bytes);
+}
+
+std::vector<int64_t> micro_batches_of(double window_grains) {
+    const auto most = std::min(kMostGrains, static_cast<int64_t>(window_grains));
+    std::vector<int64_t> sizes;
+    for (int64_t size = 1; size < most; size *= 2) {
+        sizes.push_back(size);
+    }
+    sizes.push_back(std::max<int64_t>(most, 1));
+    return sizes;
+}
+
+// The plan without limits first, as a run tries it first; then those that take less.
+std::vector<Plan> all_plans(Planner& planner, const Rates& rates) {
+    std::vector<Plan> plans = {planner.unlimited()};
+    for (Plan& plan : planner.frontier(rates)) {
+        if (plan.arena_bytes < plans.front().arena_bytes) {
+            plans.push_back(std::move(plan));
+        }
+    }
+    return plans;
+}
+
+// The chosen plan and every cut that fits.
+void measure_rows(const RunInputs& inputs, Pool& pool, PlanFindings& findings) {
+    std::vector<Plan> plans;
+    std::vector<PlanRow*> rows;
+    const auto add = [&](PlanRow& row) {
+        if (row.peak_bytes <= findings.budget.bytes) {
+            plans.push_back(row.plan);
+            rows.push_back(&row);
+        }
+    };
+    add(findings.frontier[*findings.chosen]);
+    std::for_each(findings.cuts.begin(), findings.cuts.end(), add);
+    const std::vector<double> seconds = measure_plans(inputs, pool, plans, findings.window_grains);
+    for (size_t i = 0; i < rows.size(); ++i) {
+        rows[i]->measured_seconds = seconds[i];
+    }
+}
+
+Json row_json(const PlanFindings& findings, const PlanRow& row) {
+    const auto tokens = static_cast<double>(findings.window_tokens);
+    const double hours = row.seconds * static_cast<double>(findings.steps) / 3600;
+    Json json = {{"planned_peak_bytes", row.peak_bytes},
+                 {"arena_bytes", row.plan.arena_bytes},
+                 {"activation_bytes", row.plan.arena_bytes - row.plan.resident_bytes},
+                 {"fits", row.peak_bytes <= findings.budget.bytes},
+                 {"blocks_recomputed", row.plan.blocks_with(Recompute::block)},
+                 {"blocks_recomputed_cheaply", row.plan.blocks_with(Recompute::cheap)},
+                 {"loss_rows", row.plan.choices.loss_rows},
+                 {"weight_copy", row.plan.choices.weight_copy == Choices::WeightCopy::kept},
+                 {"micro_batch_grains", row.plan.micro_batch_grains},
+                 {"accumulation_steps", accumulation_steps(findings, row)},
+                 {"window_seconds", row.seconds},
+                 {"tokens_per_second", tokens / row.seconds},
+                 {"updates_per_hour", 3600 / row.seconds},
+                 {"hours", hours}};
+    if (findings.price_per_hour) {
+        json["cost"] = hours * *findings.price_per_hour;
+    }
+    if (row.measured_seconds) {
+        json["measured_window_seconds"] = *row.measured_seconds;
+        json["measured_tokens_per_second"] = tokens / *row.measured_seconds;
+    }
+    return json;
+}
+
+Json resident_json(const PlanFindings& findings, const PlanRow& row) {
+    const ArenaParts& parts = row.plan.parts;
+    return {{"weights", parts.weights},
+            {"copy", parts.copy},
+            {"sums", parts.sums},
+            {"moments", parts.moments},
+            {"tables", parts.tables},
+            {"process", row.peak_bytes - row.plan.arena_bytes},
+            {"process_now", findings.base.held_bytes}};
+}
+
+Json transient_json(const Plan& plan) {
+    const ArenaParts& parts = plan.parts;
+    return {{"blocks", parts.blocks},
+            {"activations", std::accumulate(parts.blocks.begin(), parts.blocks.end(), int64_t{0})},
+            {"batch", parts.batch},
+            {"loss", parts.loss},
+            {"workspace", parts.workspace},
+            {"largest_at_once", plan.arena_bytes - plan.resident_bytes}};
+}
+
+Json machine_json(const PlanFindings& findings) {
+    const MemoryFacts& facts = findings.machine;
+    Json groups = Json::array();
+    for (const MemoryFacts::Group& group : facts.groups) {
+        groups.push_back({{"name", group.name}, {"limit", group.limit_bytes}, {"used", group.used_bytes}});
+    }
+    const auto or_null = [](const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); };
+    return {{"physical", facts.physical_bytes},
+            {"available", or_null(facts.available_bytes)},
+            {"control_groups", groups},
+            {"address_limit", or_null(facts.address_limit)},
+            {"data_limit", or_null(facts.data_limit)},
+            {"budget", findings.budget.bytes},
+            {"budget_reason", findings.budget.reason}};
+}
+
+}  // namespace
+
+int64_t accumulation_steps(const PlanFindings& findings, const PlanRow& row) {
+    return static_cast<int64_t>(std::ceil(findings.window_grains / static_cast<double>(row.plan.micro_batch_grains)));
+}
+
+const PlanRow& shown_row(const PlanFindings& findings) {
+    return findings.chosen ? findings.frontier[*findings.chosen] : findings.frontier.back();
+}
+
+PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, const PlanRequest& request) {
+    const Settings& settings = inputs.settings;
+    Pool pool(static_cast<int>(settings.compute.threads));
+    Planner planner(settings, inputs.model, inputs.longest_sample(), pool.threads());
+    PlanFindings findings;
+    findings.machine = read_memory_facts();
+    findings.base = ProcessBase::measure();
+    findings.budget = budget_of(settings, machine);
+    findings.window_grains = planner.window_grains();
+    findings.window_tokens = planner.window_tokens();
+    findings.steps = settings.schedule.steps;
+    findings.price_per_hour = request.price_per_hour;
+    findings.title = fmt::format("{}, {} parameters, {}, sums {}, moments {}",
+                                 settings.model.from.empty() ? settings.model.preset : settings.model.from,
+                                 decoder_parameters(inputs.model).list.trainable(), settings.compute.dtype,
+                                 settings.compute.sums, settings.optimizer.moments);
+    findings.window = fmt::format(
+        "{}, up to {} tokens each, {} grain(s) of {} sample(s)",
+        settings.window.tokens > 0 ? fmt::format("{} tokens in samples", settings.window.tokens)
+                                   : fmt::format("{} samples", settings.window.samples),
+        inputs.longest_sample(), static_cast<int64_t>(findings.window_grains), settings.window.grain_samples);
+
+    const Rates rates = rates_for(inputs, pool, findings.budget, findings.base);
+    const auto row_of = [&](Plan plan) {
+        PlanRow row{.plan = std::move(plan)};
+        row.peak_bytes = std::max(findings.base.peak_bytes, process_bytes(findings.base, planner, row.plan));
+        row.seconds = row.plan.window_seconds(findings.window_grains, rates);
+        return row;
+    };
+    for (Plan& plan : all_plans(planner, rates)) {
+        findings.frontier.push_back(row_of(std::move(plan)));
+    }
+    const auto fits = [&](const PlanRow& row) { return row.peak_bytes <= findings.budget.bytes; };
+    const auto found = std::find_if(findings.frontier.begin(), findings.frontier.end(), fits);
+    if (found != findings.frontier.end()) {
+        findings.chosen = static_cast<size_t>(found - findings.frontier.begin());
+    } else {
+        findings.refusal = refusal_text(findings.budget, findings.base, planner, findings.frontier.back().plan);
+    }
+    const Choices choices = shown_row(findings).plan.choices;
+    for (const int64_t grains : micro_batches_of(findings.window_grains)) {
+        findings.cuts.push_back(row_of(planner.plan_of(choices, grains)));
+    }
+    if (request.measures && findings.chosen) {
+        measure_rows(inputs, pool, findings);
+    }
+    return findings;
+}
+
+Json plan_json(const PlanFindings& findings) {
+    const PlanRow& shown = shown_row(findings);
+    Json json = {{"planned_peak_bytes", shown.peak_bytes},
+                 {"job", findings.title},
+                 {"window", findings.window},
+                 {"memory", machine_json(findings)},
+                 {"resident", resident_json(findings, shown)},
+                 {"transient", transient_json(shown.plan)},
+                 {"frontier", Json::array()},
+                 {"chosen", findings.chosen ? row_json(findings, shown) : Json()},
+                 {"cuts", Json::array()}};
+    for (const PlanRow& row : findings.frontier) {
+        json["frontier"].push_back(row_json(findings, row));
+    }
+    for (const PlanRow& row : findings.cuts) {
+        Json cut = row_json(findings, row);
+        cut["synchronisations"] = 1;
+        cut["synchronisations_without_accumulation"] = accumulation_steps(findings, row);
+        json["cuts"].push_back(std::move(cut));
+    }
+    if (!findings.refusal.empty()) {
+        json["refusal"] = findings.refusal;
+    }
+    return json;
+}
+
+}  // namespace accrue

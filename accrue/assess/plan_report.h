@@ -1,0 +1,59 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "accrue/base/pool.h"
+#include "accrue/train/inputs.h"
+#include "accrue/train/run_plan.h"
+
+namespace accrue {
+
+// What `accrue plan` is asked.
+struct PlanRequest {
+    std::optional<double> price_per_hour;
+    bool measures = false;  // run real micro-batches too
+};
+
+// A plan with what it means for a process and a clock.
+struct PlanRow {
+    Plan plan;
+    int64_t peak_bytes = 0;  // of the process
+    double seconds = 0;      // of a window, predicted
+    std::optional<double> measured_seconds = {};
+};
+
+// Everything `accrue plan` says.
+struct PlanFindings {
+    std::string title;   // model and numbers
+    std::string window;  // in words
+    MemoryFacts machine;
+    MemoryBound budget;
+    ProcessBase base;
+    double window_grains = 0;
+    int64_t window_tokens = 0;
+    int64_t steps = 0;
+    std::vector<PlanRow> frontier;  // fastest first
+    std::optional<size_t> chosen;   // none = nothing fits, and `refusal` says why
+    std::string refusal;
+    std::vector<PlanRow> cuts;  // the chosen plan (or the smallest) with other micro-batches
+    std::optional<double> price_per_hour;
+};
+
+// The fastest plan that fits is chosen in the same way as by a run.
+[[nodiscard]] PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, const PlanRequest& request);
+
+// Micro-batches of a window.
+[[nodiscard]] int64_t accumulation_steps(const PlanFindings& findings, const PlanRow& row);
+// The chosen plan, or the smallest where none fits.
+[[nodiscard]] const PlanRow& shown_row(const PlanFindings& findings);
+
+// For programs. Sizes in bytes, times in seconds.
+[[nodiscard]] nlohmann::ordered_json plan_json(const PlanFindings& findings);
+// For people.
+[[nodiscard]] std::string plan_text(const PlanFindings& findings);
+
+}  // namespace accrue

@@ -1,0 +1,99 @@
+#include "accrue/assess/plan_report.h"
+
+#include <fstream>
+#include <limits>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include "accrue/base/bytes.h"
+
+namespace accrue {
+namespace {
+
+using testing::HasSubstr;
+
+MemoryBound plenty() {
+    return {.bytes = int64_t{1} << 40, .reason = "plenty", .address_bytes = std::numeric_limits<int64_t>::max()};
+}
+
+// The default job with short samples in small grains: 16 grains of 128 tokens, 8 of them in a micro-batch.
+RunInputs small_inputs(const std::string& memory = "auto") {
+    Settings settings;
+    settings.data.sequence_length = 64;
+    settings.window.samples = 32;
+    settings.window.grain_samples = 2;
+    settings.compute.memory = memory;
+    settings.compute.threads = 1;
+    return open_inputs(settings);
+}
+
+class PlanReportTest : public ::testing::Test {
+protected:
+    // What other tests of this process held is no concern of the next.
+    PlanReportTest() { std::ofstream("/proc/self/clear_refs") << 5; }
+};
+
+TEST_F(PlanReportTest, TheChosenPlanIsTheFastestThatFits) {
+    const RunInputs inputs = small_inputs();
+    const PlanFindings all = find_plans(inputs, plenty(), {});
+    ASSERT_EQ(all.chosen, 0U);
+    const size_t middle = all.frontier.size() / 2;
+    MemoryBound less = plenty();
+    less.bytes = all.frontier[middle].peak_bytes + (int64_t{1} << 20);
+    const PlanFindings some = find_plans(inputs, less, {});
+    ASSERT_TRUE(some.chosen);
+    const size_t chosen = *some.chosen;
+    EXPECT_LE(some.frontier[chosen].peak_bytes, less.bytes);
+    EXPECT_GT(chosen, 0U);
+    EXPECT_GT(some.frontier[chosen - 1].peak_bytes, less.bytes);
+}
+
+TEST_F(PlanReportTest, TheJsonHasWhatProgramsAskFor) {
+    const PlanFindings findings = find_plans(small_inputs(), plenty(), {.price_per_hour = 2.5});
+    const nlohmann::json json = nlohmann::json::parse(plan_json(findings).dump());
+    const nlohmann::json& chosen = json.at("chosen");
+    EXPECT_EQ(json.at("planned_peak_bytes"), chosen.at("planned_peak_bytes"));
+    int64_t resident = 0;
+    for (const char* part : {"weights", "copy", "sums", "moments", "tables", "process"}) {
+        resident += json.at("resident").at(part).get<int64_t>();
+    }
+    EXPECT_EQ(resident + json.at("transient").at("largest_at_once").get<int64_t>(), json.at("planned_peak_bytes"));
+    EXPECT_EQ(json.at("transient").at("blocks").size(), 4U);
+    EXPECT_GT(json.at("frontier").size(), 2U);
+    EXPECT_EQ(json.at("frontier").at(0), chosen);
+    EXPECT_GT(chosen.at("tokens_per_second").get<double>(), 0);
+    EXPECT_NEAR(chosen.at("cost").get<double>(), chosen.at("hours").get<double>() * 2.5, 1e-9);
+    EXPECT_NEAR(chosen.at("hours").get<double>(), 200 / chosen.at("updates_per_hour").get<double>(), 1e-9);
+}
+
+TEST_F(PlanReportTest, CuttingTheWindowTradesActivationsForSteps) {
+    const PlanFindings findings = find_plans(small_inputs(), plenty(), {.measures = true});
+    std::vector<int64_t> steps;
+    for (const PlanRow& row : findings.cuts) {
+        steps.push_back(accumulation_steps(findings, row));
+        ASSERT_TRUE(row.measured_seconds);
+        EXPECT_GT(*row.measured_seconds, 0);
+    }
+    EXPECT_THAT(steps, testing::ElementsAre(16, 8, 4, 2, 1));
+    for (size_t i = 1; i < findings.cuts.size(); ++i) {
+        EXPECT_GT(findings.cuts[i].plan.arena_bytes, findings.cuts[i - 1].plan.arena_bytes);
+        EXPECT_EQ(findings.cuts[i].plan.resident_bytes, findings.cuts[0].plan.resident_bytes);
+    }
+    const std::string text = plan_text(findings);
+    EXPECT_THAT(text, HasSubstr("measured"));
+    EXPECT_THAT(text, HasSubstr("synchronisations"));
+    EXPECT_THAT(text, HasSubstr("activations kept"));
+}
+
+TEST_F(PlanReportTest, WhatDoesNotFitIsShownAndSaid) {
+    const PlanFindings findings = find_plans(small_inputs("9MiB"), plenty(), {});
+    EXPECT_FALSE(findings.chosen);
+    EXPECT_THAT(findings.refusal, HasSubstr("compute.memory is 9.00 MiB, but the smallest plan needs " +
+                                            format_bytes(findings.frontier.back().peak_bytes)));
+    EXPECT_THAT(plan_text(findings), HasSubstr("chosen:     none. compute.memory is 9.00 MiB"));
+    EXPECT_TRUE(plan_json(findings).at("chosen").is_null());
+}
+
+}  // namespace
+}  // namespace accrue

@@ -1,0 +1,57 @@
+#include "accrue/cli/plan_command.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "accrue/assess/plan_report.h"
+#include "accrue/base/error.h"
+
+namespace accrue {
+namespace {
+
+std::optional<double> price_of(const std::string& text) {
+    if (text.empty()) {
+        return std::nullopt;
+    }
+    double price = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, fault] = std::from_chars(text.data(), end, price);
+    const std::string_view unit(rest, static_cast<size_t>(end - rest));
+    if (fault != std::errc() || price < 0 || (unit != "/h" && !unit.empty())) {
+        throw Error(cat("--price must be the price of an hour, like 2.5/h, but is \"", text, "\"."));
+    }
+    return price;
+}
+
+ExitCode run_plan(const PlanCommand& command) {
+    std::vector<std::string> overrides = command.overrides;
+    if (!command.memory.empty()) {
+        overrides.push_back(cat("compute.memory=\"", command.memory, "\""));
+    }
+    const PlanRequest request{.price_per_hour = price_of(command.price), .measures = command.measures};
+    const RunInputs inputs = open_inputs(read_settings(command.settings_file, overrides));
+    const PlanFindings findings = find_plans(inputs, memory_of_machine(), request);
+    fmt::print("{}", command.json ? plan_json(findings).dump(2) + "\n" : plan_text(findings));
+    return findings.chosen ? ExitCode::done : ExitCode::error;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, PlanCommand& command, ExitCode& code) {
+    auto* plan = app.add_subcommand("plan", "Say what memory and time a run will take, and what would change them");
+    plan->add_option("settings", command.settings_file, "A TOML file with settings; without, the default job")
+        ->type_name("run.toml");
+    plan->add_option("--set", command.overrides, "Override one setting: --set window.samples=64 (repeatable)")
+        ->type_name("SECTION.KEY=VALUE")
+        ->allow_extra_args(false);
+    plan->add_option("--memory", command.memory, "The most the run may hold: 16GiB (the same as compute.memory)")
+        ->type_name("SIZE");
+    plan->add_option("--price", command.price, "What an hour of this machine costs: 2.5/h")->type_name("PRICE/h");
+    plan->add_flag("--measure", command.measures, "Run real micro-batches of the chosen plan and of its cuts too");
+    plan->add_flag("--json", command.json, "Print JSON instead of text");
+    plan->callback([&] { code = run_plan(command); });
+}
+
+}  // namespace accrue

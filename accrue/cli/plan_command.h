@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "accrue/cli/commands.h"
+
+namespace accrue {
+
+struct PlanCommand {
+    std::string settings_file;
+    std::vector<std::string> overrides;
+    std::string memory;
+    std::string price;  // "2.5/h"
+    bool measures = false;
+    bool json = false;
+};
+
+void add_plan_command(CLI::App& app, PlanCommand& command, ExitCode& code);
+
+}  // namespace accrue

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "accrue/model/block.h"
+
+// What the two halves of a block have in common: a norm and a product at their entrance, and a product whose output is
+// added to the residual stream.
+namespace accrue {
+
+// The gradient that flows into a product from the residual stream, in the dtype products take and through the same
+// mask. In fp32 without dropout it is the stream itself.
+class StreamGradient {
+public:
+    StreamGradient(Kernels& kernels, DType dtype, const Dropout& dropout, View<const float> d_stream)
+        : view_(d_stream) {
+        if (dtype != DType::fp32 || dropout.probability > 0) {
+            own_ = take_any_matrix(kernels.arena(), dtype, d_stream.rows, d_stream.columns);
+            kernels.cast(d_stream, dropout, own_.view);
+            view_ = own_.view;
+        }
+    }
+    [[nodiscard]] AnyConstView view() const { return view_; }
+
+private:
+    LeasedAny own_;
+    AnyConstView view_;
+};
+
+struct Entrance {
+    const NormParameters& norm;
+    const LinearParameters& product;
+};
+
+[[nodiscard]] NormSaved lease_norm_of_half(const Block& block, const Entrance& entrance, int64_t rows, Keep keep);
+// output = product(norm(input)).
+void entrance_forward(const Block& block, const Entrance& entrance, const NormSaved& saved, View<const float> input,
+                      AnyView output);
+// From the gradient of that output: the gradients of the weights, and what is added to the stream's.
+void entrance_backward(const Block& block, const Entrance& entrance, NormSaved& saved, View<const float> input,
+                       AnyConstView d_output, View<float> d_stream);
+
+}  // namespace accrue

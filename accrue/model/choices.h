@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace accrue {
+
+// What forward drops of a block and backward computes again.
+enum class Recompute {
+    nothing,  // all is kept
+    cheap,    // norm outputs and the activation's output are dropped: what no product made
+    block,    // only the block's input stays
+};
+
+[[nodiscard]] std::string_view name_of(Recompute recompute);
+// The other way round; an error lists the names.
+[[nodiscard]] Recompute recompute_of(std::string_view name);
+[[nodiscard]] std::vector<std::string> recompute_names();
+
+// What may change between any two micro-batches, because it changes memory and time but no bits.
+struct Choices {
+    // What products read where activations are bf16: a copy of all weights, or the fp32 master, rounded in the same way
+    // while it is packed.
+    enum class WeightCopy { kept, converted_per_tile };
+    static constexpr int64_t kLossRows = 512;
+
+    std::vector<Recompute> blocks;  // one for each layer; empty = nothing is computed again
+    int64_t loss_rows = kLossRows;  // rows of logits that exist at a time
+    WeightCopy weight_copy = WeightCopy::kept;
+
+    bool operator==(const Choices&) const = default;
+};
+
+// "kept" or "converted".
+[[nodiscard]] std::string_view name_of(Choices::WeightCopy weight_copy);
+
+// An error if there are choices for some of the layers only, or no rows for the loss.
+void check_choices(const Choices& choices, int64_t layers);
+
+}  // namespace accrue

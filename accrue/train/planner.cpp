@@ -1,0 +1,231 @@
+#include "accrue/train/planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "accrue/kernels/dry/dry_kernels.h"
+#include "accrue/train/engine.h"
+#include "accrue/train/step.h"
+
+namespace accrue {
+namespace {
+
+// Layers change from kept to recomputed in so many steps: each is a dry run, and finer ones save little.
+constexpr int64_t kMixtures = 12;
+constexpr std::array<int64_t, 3> kLossRows = {Choices::kLossRows, 128, 32};
+
+double seconds_of(const Work& work, double flops_rate, double bytes_rate) {
+    return (work.flops > 0 ? work.flops / flops_rate : 0) + work.bytes / bytes_rate;
+}
+
+std::vector<Recompute> mixed(int64_t layers, int64_t first_layers, Recompute first, Recompute rest) {
+    std::vector<Recompute> blocks(static_cast<size_t>(layers), rest);
+    std::fill_n(blocks.begin(), first_layers, first);
+    return blocks;
+}
+
+}  // namespace
+
+// A run that computes nothing: what is chosen for it shows in its arena and its counts.
+struct Planner::Dry {
+    Dry(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads)
+        : kernels(arena, threads, model.vocabulary),
+          engine(settings, model, longest_sample, kernels),
+          samples(longest_sample),
+          units(Units::first(std::vector<float>(engine.sum.tensors().size(), 0.0F))),
+          tables(tables_of(model, longest_sample, threads)) {}
+
+    static int64_t tables_of(const ModelConfig& model, int64_t longest_sample, int threads) {
+        Arena arena = Arena::dry();
+        DryKernels kernels(arena, threads, 0);
+        const Decoder alone(model, {.longest_sample = longest_sample}, kernels);
+        return arena.bytes_in_use();
+    }
+
+    // Of the micro-batch that ran last.
+    [[nodiscard]] ArenaParts parts() const;
+
+    Arena arena = Arena::dry();
+    DryKernels kernels;
+    Engine engine;
+    LongestSamples samples;
+    Units units;
+    int64_t tables;
+};
+
+ArenaParts Planner::Dry::parts() const {
+    const DryKernels::Moments& moments = kernels.moments();
+    const auto bytes_in = [](const auto& view) { return view.elements() * bytes_of(view.dtype); };
+    const int64_t resident = arena.bytes_in_use();
+    ArenaParts parts{.weights = bytes_in(AnyView(engine.weights.master)),
+                     .copy = bytes_in(engine.weights.copy),
+                     .sums = static_cast<int64_t>(engine.sum.bytes().size()),
+                     .moments = 0,
+                     .tables = tables,
+                     .blocks = {},
+                     .batch = 0,
+                     .loss = moments.at_loss_peak - moments.before_loss,
+                     .workspace = moments.largest_scratch};
+    parts.moments = resident - parts.weights - parts.copy - parts.sums - parts.tables;
+    // Attention takes the same for itself in each block, so that what grows from one to the next is what is kept.
+    for (size_t block = 0; block + 1 < moments.at_attention.size(); ++block) {
+        parts.blocks.push_back(moments.at_attention[block + 1] - moments.at_attention[block]);
+    }
+    const int64_t before_loss = moments.before_loss - resident;
+    parts.blocks.push_back(parts.blocks.empty() ? before_loss : parts.blocks.back());
+    parts.batch = before_loss - std::accumulate(parts.blocks.begin(), parts.blocks.end(), int64_t{0});
+    return parts;
+}
+
+Planner::Planner(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads)
+    : dry_(std::make_unique<Dry>(settings, model, longest_sample, threads)),
+      settings_(settings),
+      longest_sample_(longest_sample),
+      layers_(model.layers),
+      threads_(threads) {
+    const auto& window = settings.window;
+    const auto samples =
+        static_cast<double>(window.tokens > 0 ? (window.tokens + longest_sample - 1) / longest_sample : window.samples);
+    window_grains_ = std::ceil(samples / static_cast<double>(window.grain_samples));
+    window_tokens_ = window.tokens > 0 ? window.tokens : window.samples * longest_sample;
+}
+
+Planner::~Planner() = default;
+
+const ModelConfig& Planner::model() const {
+    return dry_->engine.model.config();
+}
+
+Plan Planner::plan_of(const Choices& choices, int64_t micro_batch_grains) {
+    Engine& engine = dry_->engine;
+    Arena& arena = dry_->arena;
+    engine.choose(choices);
+    engine.rules.micro_batch_grains = micro_batch_grains;
+    arena.restart_high_water();
+    Plan plan;
+    plan.choices = choices;
+    plan.micro_batch_grains = micro_batch_grains;
+    plan.resident_bytes = arena.high_water_bytes();
+
+    // One micro-batch says all about memory: the next one takes the same places. Its first grain alone, which a run's
+    // first window measures, takes less.
+    const int64_t grain_samples = settings_.window.grain_samples;
+    const Window window{.samples = micro_batch_grains * grain_samples, .grain_samples = grain_samples};
+    const StopFlag never{false};
+    engine.state = {.position = {}, .units = dry_->units};
+    dry_->kernels.restart();
+    (void)run_step(engine, dry_->samples, window, never);
+    plan.work = dry_->kernels.work();
+    plan.parts = dry_->parts();
+
+    std::vector<int64_t> all(static_cast<size_t>(micro_batch_grains));
+    std::iota(all.begin(), all.end(), 0);
+    (void)engine.model.losses(dry_->samples.load(window, all), engine.weights_to_read());
+    (void)engine.model.next_scores(std::vector<int32_t>(static_cast<size_t>(longest_sample_), 0),
+                                   engine.weights_to_read());
+    plan.arena_bytes = arena.high_water_bytes();
+    return plan;
+}
+
+Plan Planner::unlimited() {
+    return plan_of(choices_of(settings_, layers_), micro_batch_choices().front());
+}
+
+std::vector<int64_t> Planner::micro_batch_choices() const {
+    const int64_t given = settings_.window.micro_batch_grains;
+    const int64_t usual = std::min(default_micro_batch_grains(settings_, longest_sample_),
+                                   std::max<int64_t>(1, static_cast<int64_t>(window_grains_)));
+    std::vector<int64_t> choices = {given > 0 ? given : usual};
+    while (given == 0 && choices.back() > 1) {
+        choices.push_back(choices.back() / 2);
+    }
+    return choices;
+}
+
+// Early layers are recomputed first: when backward comes to them, the late ones have given back what they kept.
+std::vector<std::vector<Recompute>> Planner::block_choices() const {
+    if (settings_.compute.recompute != "auto") {
+        return {choices_of(settings_, layers_).blocks};
+    }
+    std::vector<std::vector<Recompute>> choices;
+    const int64_t steps = std::min(kMixtures, layers_);
+    for (int64_t step = 0; step <= steps; ++step) {
+        const int64_t first = layers_ * step / steps;
+        choices.push_back(mixed(layers_, first, Recompute::cheap, Recompute::nothing));
+        if (step > 0) {
+            choices.push_back(mixed(layers_, first, Recompute::block, Recompute::nothing));
+        }
+        if (step > 0 && step < steps) {
+            choices.push_back(mixed(layers_, first, Recompute::block, Recompute::cheap));
+        }
+    }
+    return choices;
+}
+
+std::vector<Plan> Planner::frontier(const Rates& rates) {
+    std::vector<Plan> plans;
+    const bool has_copy = settings_.compute.dtype == "bf16";
+    for (const int64_t grains : micro_batch_choices()) {
+        for (const auto& blocks : block_choices()) {
+            for (const int64_t loss_rows : kLossRows) {
+                plans.push_back(plan_of({.blocks = blocks, .loss_rows = loss_rows}, grains));
+                if (has_copy) {
+                    plans.push_back(plan_of({.blocks = blocks,
+                                             .loss_rows = loss_rows,
+                                             .weight_copy = Choices::WeightCopy::converted_per_tile},
+                                            grains));
+                }
+            }
+        }
+    }
+    const auto seconds = [&](const Plan& plan) { return plan.window_seconds(window_grains_, rates); };
+    std::stable_sort(plans.begin(), plans.end(), [&](const Plan& a, const Plan& b) {
+        return std::pair(seconds(a), a.arena_bytes) < std::pair(seconds(b), b.arena_bytes);
+    });
+    std::vector<Plan> best;
+    for (Plan& plan : plans) {
+        if (best.empty() || plan.arena_bytes < best.back().arena_bytes) {
+            best.push_back(std::move(plan));
+        }
+    }
+    return best;
+}
+
+int64_t Planner::host_bytes(int64_t micro_batch_grains) const {
+    constexpr int64_t kBytesOfRecord = sizeof(GrainRecord) + 8 + 4 + 1;  // in the ledger, and while it is saved
+    constexpr int64_t kBytesOfRow = 64;    // tokens, targets, positions and keys, now and one ahead; lookups
+    constexpr int64_t kBytesOfStep = 256;  // of metrics, when the report is drawn
+    const Engine& engine = dry_->engine;
+    const auto grains = static_cast<int64_t>(window_grains_);
+    const int64_t rows = micro_batch_grains * settings_.window.grain_samples * longest_sample_;
+    const ModelConfig& model = engine.model.config();
+    return grains * engine.model.parameters().count() * kBytesOfRecord + rows * kBytesOfRow +
+           (model.tied ? micro_batch_grains * model.vocabulary * 4 : 0) + settings_.schedule.steps * kBytesOfStep;
+}
+
+double Plan::window_seconds(double grains, const Rates& rates) const {
+    double micro_batch = 0;
+    double update = 0;
+    for (size_t part = 0; part < work.size(); ++part) {
+        (static_cast<Part>(part) == Part::optimizer ? update : micro_batch) +=
+            seconds_of(work[part], rates.flops[part], rates.bytes[part]);
+    }
+    return micro_batch * grains / static_cast<double>(micro_batch_grains) + update;
+}
+
+int64_t Plan::blocks_with(Recompute recompute) const {
+    return std::count(choices.blocks.begin(), choices.blocks.end(), recompute);
+}
+
+// Of one core of a server of 2023 with 512-bit vectors, as `accrue bench` finds them.
+Rates Rates::typical(const Settings& settings, int threads) {
+    const double products = settings.compute.dtype == "bf16" ? 100e9 : 50e9;
+    Rates rates;
+    rates.flops.fill(products * threads);
+    rates.flops[static_cast<size_t>(Part::attention)] = 40e9 * threads;
+    rates.bytes.fill(8e9 * threads);
+    return rates;
+}
+
+}  // namespace accrue

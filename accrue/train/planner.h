@@ -1,0 +1,89 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "accrue/kernels/part.h"
+#include "accrue/model/choices.h"
+#include "accrue/model/config.h"
+#include "accrue/train/settings.h"
+
+namespace accrue {
+
+// How fast a machine does the parts of a step.
+struct Rates {
+    std::array<double, kParts> flops{};  // a second, of each part
+    std::array<double, kParts> bytes{};  // a second, of each part
+
+    // Figures of an ordinary processor. They put plans in the right order; how long a step takes must be measured.
+    [[nodiscard]] static Rates typical(const Settings& settings, int threads);
+};
+
+// What the arena of a plan holds at its peak and between steps.
+struct ArenaParts {
+    int64_t weights = 0;
+    int64_t copy = 0;  // of the weights, in bf16
+    int64_t sums = 0;
+    int64_t moments = 0;
+    int64_t tables = 0;
+    std::vector<int64_t> blocks;  // what forward keeps of each for backward
+    int64_t batch = 0;            // tokens, the stream, what waits for a tied embedding
+    int64_t loss = 0;             // logits and their gradient
+    int64_t workspace = 0;        // the largest that one kernel takes
+};
+
+// One way to run a job. All plans of a job give the same bits; they differ in memory and time.
+struct Plan {
+    Choices choices;
+    int64_t micro_batch_grains = 1;
+    int64_t resident_bytes = 0;  // of the arena, between steps
+    int64_t arena_bytes = 0;     // of the arena, at its peak: one micro-batch of the longest samples
+    ArenaParts parts;
+    WorkByPart work{};  // of one micro-batch and an update
+
+    // Of a window of so many grains: its micro-batches and one update.
+    [[nodiscard]] double window_seconds(double grains, const Rates& rates) const;
+    [[nodiscard]] int64_t blocks_with(Recompute recompute) const;
+};
+
+// Finds plans by running the real step on a device that computes nothing, one for each plan.
+class Planner {
+public:
+    // `settings` with window.grain_samples resolved. What they fix (compute.recompute, window.micro_batch_grains) is
+    // fixed in every plan.
+    Planner(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads);
+    ~Planner();
+
+    [[nodiscard]] Plan plan_of(const Choices& choices, int64_t micro_batch_grains);
+    // What a run does when memory is no concern: nothing is computed again, about 1,024 rows at a time (or the window).
+    [[nodiscard]] Plan unlimited();
+    // The plans that no other beats in both memory and time, fastest first.
+    [[nodiscard]] std::vector<Plan> frontier(const Rates& rates);
+    // Mean grains of a window; where the window is given in tokens, those of full samples.
+    [[nodiscard]] double window_grains() const { return window_grains_; }
+    [[nodiscard]] int64_t window_tokens() const { return window_tokens_; }
+    [[nodiscard]] const Settings& settings() const { return settings_; }
+    [[nodiscard]] const ModelConfig& model() const;
+    [[nodiscard]] int64_t longest_sample() const { return longest_sample_; }
+    [[nodiscard]] int threads() const { return threads_; }
+    // Bytes outside of the arena that grow with the run: what is known of each grain, batches on their way, the report.
+    [[nodiscard]] int64_t host_bytes(int64_t micro_batch_grains) const;
+
+private:
+    struct Dry;
+
+    [[nodiscard]] std::vector<std::vector<Recompute>> block_choices() const;
+    [[nodiscard]] std::vector<int64_t> micro_batch_choices() const;
+
+    std::unique_ptr<Dry> dry_;
+    Settings settings_;
+    int64_t longest_sample_;
+    int64_t layers_;
+    int threads_;
+    double window_grains_ = 0;
+    int64_t window_tokens_ = 0;
+};
+
+}  // namespace accrue

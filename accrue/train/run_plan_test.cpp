@@ -1,0 +1,153 @@
+#include "accrue/train/run_plan.h"
+
+#include <fstream>
+#include <limits>
+
+#include <gmock/gmock.h>
+
+#include "accrue/base/error.h"
+
+namespace accrue {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kTokens = 256;
+constexpr int kThreads = 1;
+
+MemoryBound room(int64_t bytes) {
+    return {.bytes = bytes, .reason = "the test says so", .address_bytes = std::numeric_limits<int64_t>::max()};
+}
+
+// A job whose micro-batch takes more than the process's own ups and downs.
+class RunPlanTest : public ::testing::Test {
+protected:
+    RunPlanTest() : model_(preset_config("tiny")) {
+        settings_.window = {.samples = 16, .grain_samples = 8};
+        std::ofstream("/proc/self/clear_refs") << 5;  // what other tests of this process held is no concern of these
+    }
+
+    [[nodiscard]] RunPlan plan() const {
+        return {settings_, model_, kTokens, kThreads, [this] { return now_; }};
+    }
+    // The process's peak with the fastest and with the smallest plan.
+    [[nodiscard]] std::pair<int64_t, int64_t> extremes() const {
+        Planner planner(settings_, model_, kTokens, kThreads);
+        const ProcessBase base = ProcessBase::measure();
+        return {process_bytes(base, planner, planner.unlimited()),
+                process_bytes(base, planner, planner.frontier(Rates::typical(settings_, kThreads)).back())};
+    }
+
+    Settings settings_;
+    ModelConfig model_;
+    MemoryBound now_ = room(int64_t{1} << 40);
+};
+
+TEST_F(RunPlanTest, WithEnoughMemoryARunIsAsFastAsItCanBe) {
+    const RunPlan run = plan();
+    EXPECT_EQ(text_of(run.plan()), "nothing recomputed");
+    EXPECT_GE(run.address_bytes(), run.plan().arena_bytes);
+    EXPECT_GE(run.peak_bytes(), run.plan().arena_bytes);
+}
+
+TEST_F(RunPlanTest, TheFastestPlanThatFitsIsTaken) {
+    const auto [most, least] = extremes();
+    ASSERT_GT(most, least + (int64_t{8} << 20)) << "the test needs room between them";
+    int64_t before = std::numeric_limits<int64_t>::max();
+    for (const double share : {1.0, 0.7, 0.4, 0.1}) {
+        now_ = room(least + (int64_t{1} << 20) + static_cast<int64_t>(static_cast<double>(most - least) * share));
+        settings_.compute.memory = "1TiB";
+        const RunPlan run = plan();
+        EXPECT_LE(run.plan().arena_bytes, now_.bytes);
+        EXPECT_LE(run.plan().arena_bytes, before);
+        before = run.plan().arena_bytes;
+    }
+}
+
+TEST_F(RunPlanTest, TheSettingBindsWhereTheMachineHasMore) {
+    settings_.compute.memory = "100MiB";
+    EXPECT_EQ(budget_of(settings_, room(int64_t{1} << 40)).bytes, int64_t{100} << 20);
+    EXPECT_EQ(budget_of(settings_, room(int64_t{1} << 40)).reason, "compute.memory is 100.00 MiB");
+    EXPECT_EQ(budget_of(settings_, room(1000)).reason, "the test says so");
+    settings_.compute.memory = "auto";
+    EXPECT_EQ(budget_of(settings_, room(1000)).bytes, 1000);
+}
+
+TEST_F(RunPlanTest, WhatCannotFitIsRefusedWithTheSmallestPlan) {
+    settings_.compute.memory = "8MiB";
+    try {
+        (void)plan();
+        FAIL() << "8 MiB are not enough";
+    } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("compute.memory is 8.00 MiB, but the smallest plan needs "));
+        EXPECT_THAT(error.what(), HasSubstr("moments"));
+        EXPECT_THAT(error.what(), HasSubstr("1 grain(s) a micro-batch"));
+        EXPECT_THAT(error.what(), HasSubstr("smaller model"));
+    }
+    settings_.compute.recompute = "nothing";
+    EXPECT_THROW(
+        {
+            try {
+                (void)plan();
+            } catch (const Error& error) {
+                EXPECT_THAT(error.what(), HasSubstr("leave compute.recompute at \"auto\""));
+                throw;
+            }
+        },
+        Error);
+}
+
+TEST_F(RunPlanTest, ARunShrinksAtOnceAndGrowsWhenItHasBeenCalm) {
+    const auto [most, least] = extremes();
+    RunPlan run = plan();
+    const int64_t large = run.plan().arena_bytes;
+    EXPECT_FALSE(run.reconsider());
+    now_ = room((most + least) / 2);
+    const auto smaller = run.reconsider();
+    ASSERT_TRUE(smaller);
+    EXPECT_THAT(smaller->note, HasSubstr("less memory: the test says so: from here on"));
+    EXPECT_LT(run.plan().arena_bytes, large);
+    EXPECT_FALSE(run.reconsider()) << "it fits now";
+    now_ = room(int64_t{1} << 40);
+    EXPECT_FALSE(run.reconsider());
+    now_ = room((most + least) / 2);
+    EXPECT_FALSE(run.reconsider());
+    now_ = room(int64_t{1} << 40);
+    EXPECT_FALSE(run.reconsider());
+    const auto larger = run.reconsider();
+    ASSERT_TRUE(larger);
+    EXPECT_THAT(larger->note, HasSubstr("more memory"));
+    EXPECT_EQ(run.plan().arena_bytes, large);
+    EXPECT_FALSE(run.reconsider());
+}
+
+TEST_F(RunPlanTest, BelowTheSmallestPlanARunGoesOnAndSaysSoOnce) {
+    RunPlan run = plan();
+    now_ = room(1);
+    ASSERT_TRUE(run.reconsider());
+    const auto over = run.reconsider();
+    ASSERT_TRUE(over);
+    EXPECT_THAT(over->note, HasSubstr("the smallest plan is in use already"));
+    EXPECT_FALSE(run.reconsider());
+}
+
+TEST_F(RunPlanTest, UnderPressureARunTakesTheNextSmallerPlan) {
+    RunPlan run = plan();
+    const int64_t large = run.plan().arena_bytes;
+    now_.pressure = 0.5;
+    const auto smaller = run.reconsider();
+    ASSERT_TRUE(smaller);
+    EXPECT_THAT(smaller->note, HasSubstr("memory is under pressure"));
+    EXPECT_LT(run.plan().arena_bytes, large);
+}
+
+TEST_F(RunPlanTest, AddressesAreNotReservedBeyondTheirLimit) {
+    const RunPlan free = plan();
+    now_.address_bytes = free.plan().arena_bytes + (int64_t{4} << 20);
+    const RunPlan bound = plan();
+    EXPECT_LT(bound.address_bytes(), free.address_bytes());
+    EXPECT_GE(bound.address_bytes(), bound.plan().arena_bytes);
+}
+
+}  // namespace
+}  // namespace accrue
