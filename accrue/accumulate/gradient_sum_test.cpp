@@ -103,12 +103,13 @@ class Bf16SumsTest : public GradientSumTest {
 protected:
     static constexpr int64_t kGrains = 64;
 
-    static std::vector<float> positive(int64_t grain) {
-        std::vector<float> values = gradient(grain, 0.1);
-        for (float& value : values) {
-            value = 0.3F + std::abs(value);
+    Bf16SumsTest() {
+        for (int64_t grain = 0; grain < kGrains; ++grain) {
+            positive_.push_back(gradient(grain, 0.1));
+            for (float& value : positive_.back()) {
+                value = 0.3F + std::abs(value);
+            }
         }
-        return values;
     }
     // The sums of all elements, after a first grain that is large.
     std::vector<double> sums_of(SumKind kind, uint64_t seed) {
@@ -116,7 +117,7 @@ protected:
         sum.open(kGrains + 1, Units({-38}), seed);
         add(sum, 0, std::vector<float>(kElements, 200.0F));
         for (int64_t grain = 1; grain <= kGrains; ++grain) {
-            add(sum, grain, positive(grain));
+            add(sum, grain, positive_[static_cast<size_t>(grain - 1)]);
         }
         const MeanView mean = sum.mean().of(0);
         std::vector<double> result;
@@ -132,6 +133,8 @@ protected:
         }
         return sum / static_cast<double>(values.size());
     }
+
+    std::vector<std::vector<float>> positive_;
 };
 
 // Over many seeds the mean of stochastic sums must be the exact sum, within four standard errors; a sum rounded to
