@@ -37,10 +37,7 @@ public:
                 store_lanes(HalfFloats(), hn::Add(load_lanes(HalfFloats(), places + i, left), value), places + i, left);
             });
         } else if (sum_.kind != SumKind::exact) {
-            with_bf16_sum(sum_, [&](auto sum) HWY_ATTR {
-                add_to(values, count,
-                       [&](HalfVector value, int64_t i, int64_t left) HWY_ATTR { sum.add(value, first + i, left); });
-            });
+            add_to_bf16(values, count, first);
         } else if (ordinary) {
             int64_t* places = static_cast<int64_t*>(sum_.data) + first;
             add_to(values, count, [per_unit, places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
@@ -89,6 +86,14 @@ private:
             largest_ = hn::Max(largest_, hn::IfThenElseZero(finite, size));
         });
         return false;
+    }
+
+    // A function by itself, so that the way to exact sums stays short.
+    HWY_NOINLINE void add_to_bf16(const float* values, int64_t count, int64_t first) {
+        with_bf16_sum(sum_, [&](auto sum) HWY_ATTR {
+            add_to(values, count,
+                   [&](HalfVector value, int64_t i, int64_t left) HWY_ATTR { sum.add(value, first + i, left); });
+        });
     }
 
     // Squares and adds what is finite; the rest counts as 0.
