@@ -29,7 +29,12 @@ public:
     HWY_INLINE void add(const float* values, int64_t count, int64_t first) {
         const bool ordinary = note_largest(values, count);
         const DoubleVector per_unit = hn::Set(Doubles(), sum_.per_unit);
-        if (sum_.data == nullptr) {
+        if (sum_.kind == SumKind::exact && ordinary && sum_.data != nullptr) {
+            int64_t* places = static_cast<int64_t*>(sum_.data) + first;
+            add_to(values, count, [per_unit, places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
+                add_whole(rounded(units_of(value, per_unit)), places + i, left);
+            });
+        } else if (sum_.data == nullptr) {
             add_to(values, count, [](HalfVector, int64_t, int64_t) {});
         } else if (sum_.kind == SumKind::fp32) {
             float* places = static_cast<float*>(sum_.data) + first;
@@ -38,11 +43,6 @@ public:
             });
         } else if (sum_.kind != SumKind::exact) {
             add_to_bf16(values, count, first);
-        } else if (ordinary) {
-            int64_t* places = static_cast<int64_t*>(sum_.data) + first;
-            add_to(values, count, [per_unit, places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
-                add_whole(rounded(units_of(value, per_unit)), places + i, left);
-            });
         } else {
             int64_t* places = static_cast<int64_t*>(sum_.data) + first;
             add_to(values, count, [per_unit, places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
