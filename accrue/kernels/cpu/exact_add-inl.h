@@ -12,6 +12,7 @@
 
 #include <hwy/highway.h>
 
+#include "accrue/kernels/cpu/bf16_add-inl.h"
 #include "accrue/kernels/cpu/lanes-inl.h"
 #include "accrue/kernels/sum_view.h"
 
@@ -28,18 +29,20 @@ public:
     HWY_INLINE void add(const float* values, int64_t count, int64_t first) {
         const bool ordinary = note_largest(values, count);
         const DoubleVector per_unit = hn::Set(Doubles(), sum_.per_unit);
-        if (sum_.data == nullptr) {
+        if (sum_.kind == SumKind::exact && ordinary && sum_.data != nullptr) {
+            int64_t* places = static_cast<int64_t*>(sum_.data) + first;
+            add_to(values, count, [per_unit, places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
+                add_whole(rounded(units_of(value, per_unit)), places + i, left);
+            });
+        } else if (sum_.data == nullptr) {
             add_to(values, count, [](HalfVector, int64_t, int64_t) {});
         } else if (sum_.kind == SumKind::fp32) {
             float* places = static_cast<float*>(sum_.data) + first;
             add_to(values, count, [places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
                 store_lanes(HalfFloats(), hn::Add(load_lanes(HalfFloats(), places + i, left), value), places + i, left);
             });
-        } else if (ordinary) {
-            int64_t* places = static_cast<int64_t*>(sum_.data) + first;
-            add_to(values, count, [per_unit, places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
-                add_whole(rounded(units_of(value, per_unit)), places + i, left);
-            });
+        } else if (sum_.kind != SumKind::exact) {
+            add_to_bf16(values, count, first);
         } else {
             int64_t* places = static_cast<int64_t*>(sum_.data) + first;
             add_to(values, count, [per_unit, places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
@@ -83,6 +86,14 @@ private:
             largest_ = hn::Max(largest_, hn::IfThenElseZero(finite, size));
         });
         return false;
+    }
+
+    // A function by itself, so that the way to exact sums stays short.
+    HWY_NOINLINE void add_to_bf16(const float* values, int64_t count, int64_t first) {
+        with_bf16_sum(sum_, [&](auto sum) HWY_ATTR {
+            add_to(values, count,
+                   [&](HalfVector value, int64_t i, int64_t left) HWY_ATTR { sum.add(value, first + i, left); });
+        });
     }
 
     // Squares and adds what is finite; the rest counts as 0.

@@ -215,6 +215,8 @@ void DryKernels::cast(View<const float> input, const Dropout&, AnyView output) {
 
 void DryKernels::adamw(const MeanView&, const AdamWSettings&, View<float>, View<float>, View<float>, AnyView) {}
 void DryKernels::sgd(const MeanView&, const SgdSettings&, View<float>, View<float>, AnyView) {}
+void DryKernels::adamw_8bit(const MeanView&, const AdamWSettings&, View<float>, const CodedMoments&, AnyView) {}
+void DryKernels::sgd_8bit(const MeanView&, const SgdSettings&, View<float>, const CodedMoments&, AnyView) {}
 void DryKernels::fill_zero(std::span<std::byte>) {}
 void DryKernels::copy_in(std::span<const std::byte>, std::span<std::byte>) {}
 void DryKernels::copy_out(View<const float>, std::span<float>) {}
