@@ -26,7 +26,7 @@ inline constexpr int64_t kParts = 8;
 
 // Hands each operation on to other kernels and adds its wall time to the part that it belongs to. Costs two looks at the
 // clock for each call. For kernels that are done when a call returns.
-class TimedKernels final : public Kernels {
+class TimedKernels : public Kernels {
 public:
     // A product whose outputs are as many as the vocabulary's words belongs to the loss head: kernels see shapes only.
     TimedKernels(Kernels& inner, int64_t vocabulary) : inner_(inner), vocabulary_(vocabulary) {}
