@@ -56,8 +56,9 @@ TEST(BenchProgramTest, WrongUseIsSaidBeforeAnythingIsMeasured) {
     const ProgramResult json = run_program({"bench", "--model", "tiny", "--json", "no/such/folder/x.json"});
     EXPECT_EQ(json.exit_code, 1);
     EXPECT_THAT(json.output, HasSubstr("there is no folder"));
-    for (const auto& [option, value] : {std::pair{"--dtype", "fp8"}, std::pair{"--sums", "double"},
-                                        std::pair{"--samples", "0"}, std::pair{"--micro-batch", "none"}}) {
+    for (const auto& [option, value] :
+         {std::pair{"--dtype", "fp8"}, std::pair{"--sums", "double"}, std::pair{"--recompute", "all"},
+          std::pair{"--samples", "0"}, std::pair{"--micro-batch", "none"}}) {
         const ProgramResult result = run_program({"bench", option, value});
         EXPECT_EQ(result.exit_code, 2);
         EXPECT_THAT(result.output, HasSubstr(option));

@@ -129,6 +129,74 @@ TEST_P(LawTest, OrderAndTreeOfSumsKeepTheBits) {
     }
 }
 
+std::string text_of(const Choices& choices) {
+    std::string text =
+        cat(choices.loss_rows, " rows of the loss, weight copy ", name_of(choices.weight_copy), ", blocks");
+    for (const Recompute recompute : choices.blocks) {
+        text += cat(" ", name_of(recompute));
+    }
+    return text;
+}
+
+// All that the planner may choose freely, for a model of two layers.
+std::vector<Choices> free_choices() {
+    using enum Recompute;
+    using enum Choices::WeightCopy;
+    return {{.blocks = {cheap, cheap}},
+            {.blocks = {block, block}},
+            {.blocks = {block, nothing}},
+            {.blocks = {nothing, cheap}},
+            {.blocks = {cheap, block}, .loss_rows = 7, .weight_copy = converted_per_tile},
+            {.blocks = {}, .loss_rows = 1},
+            {.blocks = {}, .loss_rows = 100000},
+            {.blocks = {}, .loss_rows = Choices::kLossRows, .weight_copy = converted_per_tile}};
+}
+
+TEST_P(LawTest, WhatIsKeptAndWhatIsComputedAgainKeepsTheBits) {
+    constexpr int64_t kFew = 6;
+    const std::string expected = TestRun(settings(), 1).run(kFew);
+    Settings cut_otherwise = settings();
+    cut_otherwise.window.micro_batch_grains = 2;
+    for (const Choices& choices : free_choices()) {
+        TestRun run(cut_otherwise, 2);
+        run.engine.choose(choices);
+        EXPECT_EQ(run.run(kFew), expected) << text_of(choices);
+    }
+    for (const char* recompute : {"nothing", "cheap", "block"}) {
+        cut_otherwise.compute.recompute = recompute;
+        EXPECT_EQ(TestRun(cut_otherwise, 2).run(kFew), expected) << recompute;
+    }
+}
+
+// Each grain of a window with another choice, each step after another one.
+TEST_P(LawTest, ChoosingAnewBetweenMicroBatchesKeepsTheBits) {
+    TestRun plain(settings(), 2);
+    TestRun run(settings(), 2);
+    const std::vector<Choices> choices = free_choices();
+    for (size_t step = 0; step < choices.size(); ++step) {
+        run.engine.choose(choices[step]);
+        (void)run.step();
+        (void)plain.step();
+        ASSERT_EQ(run.engine.weights_hash(), plain.engine.weights_hash()) << "after " << text_of(choices[step]);
+    }
+    const Window window = run.window();
+    const auto sum_of_window = [&](const std::vector<Choices>& in_turns) {
+        auto sum = std::make_unique<GradientSum>(run.engine.sum.tensors(), run.engine.model.parameters().flat_elements,
+                                                 SumKind::exact, *run.kernels);
+        sum->open(window.grains(), run.engine.state.units);
+        for (int64_t grain = 0; grain < window.grains(); ++grain) {
+            run.engine.choose(in_turns[static_cast<size_t>(grain) % in_turns.size()]);
+            run.engine.model.forward_backward(run.loader.load(window, std::span(&grain, 1)),
+                                              run.engine.weights_to_read(), *sum);
+        }
+        return sum;
+    };
+    const auto whole = sum_of_window({Choices{}});
+    const auto changing = sum_of_window(choices);
+    EXPECT_TRUE(std::ranges::equal(changing->bytes(), whole->bytes()));
+    EXPECT_EQ(changing->ledger(), whole->ledger());
+}
+
 // Units far too fine for the window: the sums would not fit, and the window is replayed with coarser ones.
 TEST_P(LawTest, AnOverflowIsReplayedAlikeByEverybody) {
     const auto run_with_fine_units = [&](int threads, int64_t grains) {

@@ -115,6 +115,12 @@ std::vector<NamedChoices> other_choices(const Settings& settings, int64_t layers
     Choices small_loss = own;
     small_loss.loss_rows = std::max<int64_t>(1, own.loss_rows / 5);
     result.push_back({fmt::format("loss in chunks of {} rows", small_loss.loss_rows), small_loss});
+    if (settings.compute.dtype == "bf16") {
+        const bool kept = own.weight_copy == Choices::WeightCopy::kept;
+        Choices copy = own;
+        copy.weight_copy = kept ? Choices::WeightCopy::converted_per_tile : Choices::WeightCopy::kept;
+        result.push_back({kept ? "weights rounded tile by tile" : "weights rounded once", copy});
+    }
     return result;
 }
 

@@ -21,11 +21,31 @@ using Json = nlohmann::ordered_json;
 
 // One measurement in a process of its own: its peak of memory is then nobody else's.
 Json measured_by_child(const std::string& what, const BenchRequest& request) {
-    const std::string output = output_of_this_program(
-        {"bench", "--child", what, "--model", request.model, "--dtype", request.dtype, "--sums", request.sums,
-         "--sequence", std::to_string(request.sequence), "--samples", std::to_string(request.samples), "--threads",
-         std::to_string(request.threads), "--micro-batch", std::to_string(request.micro_batch), "--steps",
-         std::to_string(request.steps)});
+    const std::string output = output_of_this_program({"bench",
+                                                       "--child",
+                                                       what,
+                                                       "--model",
+                                                       request.model,
+                                                       "--dtype",
+                                                       request.dtype,
+                                                       "--sums",
+                                                       request.sums,
+                                                       "--sequence",
+                                                       std::to_string(request.sequence),
+                                                       "--samples",
+                                                       std::to_string(request.samples),
+                                                       "--threads",
+                                                       std::to_string(request.threads),
+                                                       "--micro-batch",
+                                                       std::to_string(request.micro_batch),
+                                                       "--steps",
+                                                       std::to_string(request.steps),
+                                                       "--recompute",
+                                                       request.recompute,
+                                                       "--loss-rows",
+                                                       std::to_string(request.loss_rows),
+                                                       "--weight-copy",
+                                                       std::string(name_of(request.weight_copy))});
     Json json = Json::parse(output, nullptr, false);
     if (json.is_discarded()) {
         throw Error(cat("a process of the measurement said what is no JSON: ", output));
@@ -55,8 +75,10 @@ void note(const std::string& text) {
 // What would only show after minutes is said at once.
 void check_before(const BenchCommand& command) {
     const BenchRequest& request = command.request;
-    const ArenaPlan plan = plan_arena(bench_settings(request), preset_config(request.model), request.sequence,
-                                      Pool(static_cast<int>(request.threads)).threads());
+    const ModelConfig model = preset_config(request.model);
+    const ArenaPlan plan =
+        plan_arena(bench_settings(request), model, request.sequence, Pool(static_cast<int>(request.threads)).threads(),
+                   bench_choices(request, model.layers));
     if (const auto available = available_memory()) {
         check_memory(plan, *available);
     }
@@ -124,6 +146,20 @@ void add_bench_command(CLI::App& app, BenchCommand& command, ExitCode& code) {
     bench->add_option("--sums", request.sums, "How gradients are added; the other kind is measured for comparison")
         ->capture_default_str()
         ->check(CLI::IsMember({"exact", "fp32"}));
+    bench->add_option("--recompute", request.recompute, "What each block computes again instead of keeping it")
+        ->capture_default_str()
+        ->check(CLI::IsMember(recompute_names()));
+    count("--loss-rows", request.loss_rows, "Rows of logits that exist at a time");
+    bench
+        ->add_option_function<std::string>(
+            "--weight-copy",
+            [&](const std::string& name) {
+                request.weight_copy =
+                    name == "kept" ? Choices::WeightCopy::kept : Choices::WeightCopy::converted_per_tile;
+            },
+            "bf16: products read a copy of the weights, or convert them tile by tile")
+        ->default_str("kept")
+        ->check(CLI::IsMember({"kept", "converted"}));
     count("--steps", request.steps, "Measured optimizer steps of a process, after one that is not");
     count("--rounds", command.rounds, "Processes for each kind of sums, in turns");
     bench->add_option("--json", command.json, "Write the result there too")->type_name("FILE");

@@ -28,7 +28,7 @@ float random_value(const Case& tried, uint64_t row_hash, int64_t c) {
 std::string text_of(const Case& tried) {
     return cat(name_of(tried.dtype), " to ", name_of(tried.output_dtype), ", rows ", tried.first_row, " + ", tried.rows,
                ", in ", tried.in, ", out ", tried.out, ", gap ", tried.gap, ", dropout ", tried.dropout,
-               tried.layout == WeightLayout::in_out ? ", [in, out]" : "",
+               tried.layout == WeightLayout::in_out ? ", [in, out]" : "", tried.fp32_weight ? ", fp32 weight" : "",
                tried.sums == SumKind::fp32 ? ", fp32 sums" : "", tried.probe ? ", probe" : "",
                tried.held ? ", held rows" : "", tried.broken ? ", not finite" : "",
                tried.integers ? ", whole numbers" : "");

@@ -24,10 +24,11 @@ struct Case {
     float dropout = 0;
     WeightLayout layout = WeightLayout::out_in;
     SumKind sums = SumKind::exact;
-    bool probe = false;     // sums without data
-    bool held = false;      // some rows of a weight gradient are held back
-    bool broken = false;    // an infinity and a NaN in the gradient
-    bool integers = false;  // small whole numbers: fp32 makes no error, and results must be equal to the last bit
+    bool fp32_weight = false;  // beside bf16: to be rounded
+    bool probe = false;        // sums without data
+    bool held = false;         // some rows of a weight gradient are held back
+    bool broken = false;       // an infinity and a NaN in the gradient
+    bool integers = false;     // small whole numbers: fp32 makes no error, and results must be equal to the last bit
 };
 
 [[nodiscard]] std::string text_of(const Case& tried);

@@ -5,8 +5,8 @@ namespace {
 
 Matrix weight_of(const Case& tried) {
     const bool out_first = tried.layout == WeightLayout::out_in;
-    return Matrix::random(fixed(tried), tried.dtype, 2, out_first ? tried.out : tried.in,
-                          out_first ? tried.in : tried.out);
+    return Matrix::random(fixed(tried), tried.fp32_weight ? DType::fp32 : tried.dtype, 2,
+                          out_first ? tried.out : tried.in, out_first ? tried.in : tried.out);
 }
 
 Matrix bias_of(const Case& tried) {
@@ -97,13 +97,25 @@ std::vector<Case> product_cases() {
     return cases;
 }
 
+// The same, and bf16 with weights in fp32.
+std::vector<Case> weight_cases() {
+    std::vector<Case> cases = product_cases();
+    for (Case tried : product_cases()) {
+        if (tried.dtype == DType::bf16) {
+            tried.fp32_weight = true;
+            cases.push_back(tried);
+        }
+    }
+    return cases;
+}
+
 }  // namespace
 
 std::vector<Operation> product_operations() {
     return {
-        {"linear", linear, product_cases()},
-        {"linear_residual", linear_residual, product_cases()},
-        {"linear_input_grad", linear_input_grad, product_cases()},
+        {"linear", linear, weight_cases()},
+        {"linear_residual", linear_residual, weight_cases()},
+        {"linear_input_grad", linear_input_grad, weight_cases()},
         {"add_linear_weight_grad", add_linear_weight_grad, product_cases()},
         {"add_bias_grad", add_bias_grad, usual_cases()},
     };

@@ -20,11 +20,23 @@ struct BlockContext {
     [[nodiscard]] Dropout dropout(float probability, int64_t layer, Site site) const;
 };
 
+// One block of a batch: what to compute with.
+struct Block {
+    const Pass& pass;
+    const BlockContext& context;
+    const BlockParameters& parameters;
+    int64_t layer;
+};
+
+// Whether all results of a half stay for backward, or only those of products and attention. The others are computed
+// again, by the same functions, just before they are needed.
+enum class Keep { all, products };
+
 // x + attention(norm(x)): what forward keeps for backward.
 struct AttentionSaved {
     NormSaved norm;
     LeasedAny qkv;     // after rope, unless queries and keys are normed
-    LeasedAny normed;  // queries and keys after their norms and rope, where the model has such norms
+    LeasedAny normed;  // queries and keys after their norms and rope, where the model has such norms; empty = dropped
     Leased<float> query_scale;
     Leased<float> key_scale;
     LeasedAny heads;  // attention's output, before its projection
@@ -34,21 +46,23 @@ struct AttentionSaved {
 // x + mlp(norm(x)).
 struct MlpSaved {
     NormSaved norm;
-    LeasedAny hidden;  // before the activation; gate and up side by side
-    LeasedAny activated;
+    LeasedAny hidden;     // before the activation; gate and up side by side
+    LeasedAny activated;  // empty = dropped
 };
 
-// output = input + attention(...). Returns what backward needs.
-[[nodiscard]] AttentionSaved attention_forward(const Pass& pass, const BlockContext& context,
-                                               const BlockParameters& block, int64_t layer, View<const float> input,
-                                               View<float> output);
-// d_stream holds the gradient of the output and becomes that of the input.
-void attention_backward(const Pass& pass, const BlockContext& context, const BlockParameters& block, int64_t layer,
-                        const AttentionSaved& saved, View<const float> input, View<float> d_stream);
+// Memory for what is kept of some rows.
+[[nodiscard]] AttentionSaved lease_attention(const Block& block, int64_t rows, Keep keep);
+[[nodiscard]] MlpSaved lease_mlp(const Block& block, int64_t rows, Keep keep);
 
-[[nodiscard]] MlpSaved mlp_forward(const Pass& pass, const BlockContext& context, const BlockParameters& block,
-                                   int64_t layer, View<const float> input, View<float> output);
-void mlp_backward(const Pass& pass, const BlockContext& context, const BlockParameters& block, int64_t layer,
-                  const MlpSaved& saved, View<const float> input, View<float> d_stream);
+// output = input + attention(...); `saved` gets what backward needs. Done again it gives the same bits.
+void attention_forward(const Block& block, const AttentionSaved& saved, View<const float> input, View<float> output);
+// Only the last step of it: output = input + projection of the heads.
+void attention_output(const Block& block, const AttentionSaved& saved, View<const float> input, View<float> output);
+// d_stream holds the gradient of the output and becomes that of the input. Gives back what it no longer needs.
+void attention_backward(const Block& block, AttentionSaved& saved, View<const float> input, View<float> d_stream);
+
+// output = input + mlp(...). An empty output leaves the last product out: nobody needs its result a second time.
+void mlp_forward(const Block& block, const MlpSaved& saved, View<const float> input, View<float> output);
+void mlp_backward(const Block& block, MlpSaved& saved, View<const float> input, View<float> d_stream);
 
 }  // namespace accrue

@@ -32,6 +32,18 @@ Recompute recompute_of(std::string_view name) {
     throw Error(cat("there is no way to recompute called \"", name, "\". Use nothing, cheap or block."));
 }
 
+std::vector<std::string> recompute_names() {
+    std::vector<std::string> names;
+    for (const Recompute recompute : kAll) {
+        names.emplace_back(name_of(recompute));
+    }
+    return names;
+}
+
+std::string_view name_of(Choices::WeightCopy weight_copy) {
+    return weight_copy == Choices::WeightCopy::kept ? "kept" : "converted";
+}
+
 void check_choices(const Choices& choices, int64_t layers) {
     const auto named = static_cast<int64_t>(choices.blocks.size());
     if (named != 0 && named != layers) {

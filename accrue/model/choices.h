@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,7 @@ enum class Recompute {
 [[nodiscard]] std::string_view name_of(Recompute recompute);
 // The other way round; an error lists the names.
 [[nodiscard]] Recompute recompute_of(std::string_view name);
+[[nodiscard]] std::vector<std::string> recompute_names();
 
 // What may change between any two micro-batches, because it changes memory and time but no bits.
 struct Choices {
@@ -30,6 +32,9 @@ struct Choices {
 
     bool operator==(const Choices&) const = default;
 };
+
+// "kept" or "converted".
+[[nodiscard]] std::string_view name_of(Choices::WeightCopy weight_copy);
 
 // An error if there are choices for some of the layers only, or no rows for the loss.
 void check_choices(const Choices& choices, int64_t layers);

@@ -72,12 +72,10 @@ struct Decoder::DeviceBatch {
     Leased<uint64_t> row_keys;
 };
 
-// What forward keeps of one layer: the residual stream before each half, and what each half needs.
+// What forward keeps of one layer.
 struct Decoder::Kept {
-    Leased<float> attention_input;
-    AttentionSaved attention;
-    Leased<float> mlp_input;
-    MlpSaved mlp;
+    Leased<float> input;
+    LayerSaved saved;
 };
 
 Decoder::Decoder(ModelConfig config, const Options& options, Kernels& kernels)
@@ -96,6 +94,23 @@ Decoder::Decoder(ModelConfig config, const Options& options, Kernels& kernels)
 void Decoder::choose(const Choices& choices) {
     check_choices(choices, config_.layers);
     choices_ = choices;
+}
+
+Recompute Decoder::recompute_of(size_t layer) const {
+    return choices_.blocks.empty() ? Recompute::nothing : choices_.blocks[layer];
+}
+
+Block Decoder::block_of(const Pass& pass, const BlockContext& context, size_t layer) const {
+    return {.pass = pass,
+            .context = context,
+            .parameters = parameters_.blocks[layer],
+            .layer = static_cast<int64_t>(layer)};
+}
+
+NormSaved Decoder::final_norm(const Pass& pass, View<const float> stream) const {
+    NormSaved saved = lease_norm(kernels_.arena(), parameters_.final_norm, options_.dtype, stream.rows, stream.columns);
+    norm_forward(pass, parameters_.final_norm, config_.norm_epsilon, stream, saved, saved.output.view);
+    return saved;
 }
 
 BlockContext Decoder::context_of(const DeviceBatch& batch, const TokenBatch& tokens, BlockContext::Mode mode) const {
@@ -129,14 +144,10 @@ void Decoder::forward_backward(const TokenBatch& batch, const Weights& weights, 
     Leased<float> stream = take_matrix<float>(arena, rows, config_.width);
     embed(pass, device, context, stream.view);
     for (size_t layer = 0; layer < parameters_.blocks.size(); ++layer) {
-        const BlockParameters& block = parameters_.blocks[layer];
         Kept& here = kept.emplace_back();
-        here.attention_input = std::move(stream);
-        here.mlp_input = take_matrix<float>(arena, rows, config_.width);
-        here.attention = attention_forward(pass, context, block, static_cast<int64_t>(layer), here.attention_input.view,
-                                           here.mlp_input.view);
+        here.input = std::move(stream);
         stream = take_matrix<float>(arena, rows, config_.width);
-        here.mlp = mlp_forward(pass, context, block, static_cast<int64_t>(layer), here.mlp_input.view, stream.view);
+        here.saved = layer_forward(block_of(pass, context, layer), recompute_of(layer), here.input.view, stream.view);
     }
 
     const std::vector<Lookup> lookups = lookups_of(batch, sink);
@@ -147,22 +158,19 @@ void Decoder::forward_backward(const TokenBatch& batch, const Weights& weights, 
     const Leased<float> d_stream = take_matrix<float>(arena, rows, config_.width);
     fill_zero(kernels_, d_stream.view);
     {
-        const NormSaved norm =
-            norm_forward(pass, parameters_.final_norm, config_.norm_epsilon, options_.dtype, stream.view);
+        const NormSaved norm = final_norm(pass, stream.view);
         const Leased<float> losses = take_matrix<float>(arena, 1, rows);
         const Leased<float> d_norm = take_matrix<float>(arena, rows, config_.width);
-        head_forward_backward(pass, parameters_.head, norm.output.view, device.targets.view, held, losses.view,
-                              d_norm.view);
+        head_forward_backward(pass, parameters_.head,
+                              {.input = norm.output.view, .targets = device.targets.view, .losses = losses.view},
+                              choices_.loss_rows, held, d_norm.view);
         norm_backward(pass, parameters_.final_norm, norm, stream.view, d_norm.view, d_stream.view);
         finish_grains(batch, download(kernels_, losses.view), sink);
     }
     stream.block.release();
     for (size_t layer = parameters_.blocks.size(); layer-- > 0;) {
-        const BlockParameters& block = parameters_.blocks[layer];
-        const Kept& here = kept.back();
-        mlp_backward(pass, context, block, static_cast<int64_t>(layer), here.mlp, here.mlp_input.view, d_stream.view);
-        attention_backward(pass, context, block, static_cast<int64_t>(layer), here.attention, here.attention_input.view,
-                           d_stream.view);
+        Kept& here = kept.back();
+        layer_backward(block_of(pass, context, layer), std::move(here.saved), here.input.view, d_stream.view);
         kept.pop_back();
     }
     embedding_backward(pass, batch, context, held, lookups, d_stream.view);
@@ -196,15 +204,11 @@ NormSaved Decoder::run_forward(const Pass& pass, const DeviceBatch& batch, const
     Arena& arena = kernels_.arena();
     const int64_t rows = batch.tokens.view.columns;
     const Leased<float> stream = take_matrix<float>(arena, rows, config_.width);
-    const Leased<float> middle = take_matrix<float>(arena, rows, config_.width);
     embed(pass, batch, context, stream.view);
     for (size_t layer = 0; layer < parameters_.blocks.size(); ++layer) {
-        const BlockParameters& block = parameters_.blocks[layer];
-        const auto number = static_cast<int64_t>(layer);
-        (void)attention_forward(pass, context, block, number, stream.view, middle.view);
-        (void)mlp_forward(pass, context, block, number, middle.view, stream.view);
+        (void)layer_forward(block_of(pass, context, layer), Recompute::block, stream.view, stream.view);
     }
-    return norm_forward(pass, parameters_.final_norm, config_.norm_epsilon, options_.dtype, stream.view);
+    return final_norm(pass, stream.view);
 }
 
 std::vector<float> Decoder::losses(const TokenBatch& batch, const Weights& weights) {
@@ -213,7 +217,9 @@ std::vector<float> Decoder::losses(const TokenBatch& batch, const Weights& weigh
     const Pass pass{.kernels = kernels_, .parameters = parameters_.list, .weights = weights, .grains = {}};
     const NormSaved output = run_forward(pass, device, context);
     const Leased<float> losses = take_matrix<float>(kernels_.arena(), 1, batch.rows());
-    head_losses(pass, parameters_.head, output.output.view, device.targets.view, losses.view);
+    head_losses(pass, parameters_.head,
+                {.input = output.output.view, .targets = device.targets.view, .losses = losses.view},
+                choices_.loss_rows);
     return download(kernels_, losses.view);
 }
 

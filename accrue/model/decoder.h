@@ -1,9 +1,8 @@
 #pragma once
 
-#include "accrue/model/block.h"
-#include "accrue/model/choices.h"
 #include "accrue/model/config.h"
 #include "accrue/model/head.h"
+#include "accrue/model/layer.h"
 #include "accrue/model/model.h"
 
 namespace accrue {
@@ -33,6 +32,9 @@ private:
 
     [[nodiscard]] BlockContext context_of(const DeviceBatch& batch, const TokenBatch& tokens,
                                           BlockContext::Mode mode) const;
+    [[nodiscard]] Recompute recompute_of(size_t layer) const;
+    [[nodiscard]] Block block_of(const Pass& pass, const BlockContext& context, size_t layer) const;
+    [[nodiscard]] NormSaved final_norm(const Pass& pass, View<const float> stream) const;
     void embed(const Pass& pass, const DeviceBatch& batch, const BlockContext& context, View<float> output) const;
     // The normed output of the last block, nothing kept.
     [[nodiscard]] NormSaved run_forward(const Pass& pass, const DeviceBatch& batch, const BlockContext& context) const;

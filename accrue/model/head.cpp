@@ -6,13 +6,34 @@
 namespace accrue {
 namespace {
 
-// Rows of logits at a time: 512 x 50,304 words take 103 MB in fp32. The head's weights are packed once for each.
-constexpr int64_t kLogitRows = 512;
-
 // A vector of one value per row, as the loss takes it.
 template <class T>
 View<T> some_of(View<T> values, int64_t first, int64_t count) {
     return {values.data + first, 1, count};
+}
+
+HeadRows some_of(const HeadRows& rows, int64_t first, int64_t count) {
+    return {.input = rows.input.slice_rows(first, count),
+            .targets = some_of(rows.targets, first, count),
+            .losses = some_of(rows.losses, first, count)};
+}
+
+// The losses of all rows and, where d_logits is not empty, their gradients. In fp32 these are the logits' own memory.
+void run_loss(const Pass& pass, const LinearParameters& head, const HeadRows& rows, int64_t loss_rows,
+              AnyView d_logits) {
+    const bool in_place = !d_logits.empty() && d_logits.dtype == DType::fp32;
+    Leased<float> logits;
+    if (!in_place) {
+        logits = take_matrix<float>(pass.kernels.arena(), std::min(loss_rows, rows.input.rows), head.out);
+    }
+    for (int64_t first = 0; first < rows.input.rows; first += loss_rows) {
+        const int64_t count = std::min(loss_rows, rows.input.rows - first);
+        const HeadRows some = some_of(rows, first, count);
+        const AnyView d_some = d_logits.empty() ? AnyView{} : d_logits.slice_rows(first, count);
+        const View<float> here = in_place ? d_some.as<float>() : logits.view.slice_rows(0, count);
+        pass.kernels.linear(some.input, pass.weight_of(head), {}, here);
+        pass.kernels.cross_entropy(here, some.targets, some.losses, d_some);
+    }
 }
 
 }  // namespace
@@ -43,43 +64,23 @@ HeldEmbedding::HeldEmbedding(Arena& arena, const Lookup& lookup, int64_t slots, 
     }
 }
 
-void head_forward_backward(const Pass& pass, const LinearParameters& head, AnyConstView input,
-                           View<const int32_t> targets, std::span<const HeldEmbedding> held, View<float> losses,
-                           View<float> d_input) {
+void head_forward_backward(const Pass& pass, const LinearParameters& head, const HeadRows& rows, int64_t loss_rows,
+                           std::span<const HeldEmbedding> held, View<float> d_input) {
     Kernels& kernels = pass.kernels;
-    const WeightView weight = pass.weight_of(head);
     for (size_t grain = 0; grain < pass.grains.size(); ++grain) {
         const auto& [number, range] = pass.grains[grain];
-        const AnyConstView rows = input.slice_rows(range.first, range.rows);
-        const LeasedAny d_logits = take_any_matrix(kernels.arena(), input.dtype, range.rows, head.out);
-        {
-            const Leased<float> logits =
-                take_matrix<float>(kernels.arena(), std::min(kLogitRows, range.rows), head.out);
-            for (int64_t first = 0; first < range.rows; first += kLogitRows) {
-                const int64_t count = std::min(kLogitRows, range.rows - first);
-                const View<float> some = logits.view.slice_rows(0, count);
-                kernels.linear(rows.slice_rows(first, count), weight, {}, some);
-                kernels.cross_entropy(some, some_of(targets, range.first + first, count),
-                                      some_of(losses, range.first + first, count),
-                                      d_logits.view.slice_rows(first, count));
-            }
-        }
-        kernels.add_linear_weight_grad(d_logits.view, rows, head.layout,
+        const HeadRows some = some_of(rows, range.first, range.rows);
+        const LeasedAny d_logits = take_any_matrix(kernels.arena(), some.input.dtype, range.rows, head.out);
+        run_loss(pass, head, some, loss_rows, d_logits.view);
+        kernels.add_linear_weight_grad(d_logits.view, some.input, head.layout,
                                        pass.sink->sum_of(number, head.parts.front().weight),
                                        held.empty() ? HeldRows{} : held[grain].rows());
-        kernels.linear_input_grad(d_logits.view, weight, d_input.slice_rows(range.first, range.rows));
+        kernels.linear_input_grad(d_logits.view, pass.weight_of(head), d_input.slice_rows(range.first, range.rows));
     }
 }
 
-void head_losses(const Pass& pass, const LinearParameters& head, AnyConstView input, View<const int32_t> targets,
-                 View<float> losses) {
-    const Leased<float> logits = take_matrix<float>(pass.kernels.arena(), std::min(kLogitRows, input.rows), head.out);
-    for (int64_t first = 0; first < input.rows; first += kLogitRows) {
-        const int64_t count = std::min(kLogitRows, input.rows - first);
-        const View<float> some = logits.view.slice_rows(0, count);
-        pass.kernels.linear(input.slice_rows(first, count), pass.weight_of(head), {}, some);
-        pass.kernels.cross_entropy(some, some_of(targets, first, count), some_of(losses, first, count), {});
-    }
+void head_losses(const Pass& pass, const LinearParameters& head, const HeadRows& rows, int64_t loss_rows) {
+    run_loss(pass, head, rows, loss_rows, {});
 }
 
 }  // namespace accrue

@@ -30,15 +30,21 @@ struct HeldEmbedding {
     [[nodiscard]] HeldRows rows() const { return {.slot_of_row = slot_of_row, .values = values.view}; }
 };
 
-// The loss of each row and, per grain, the gradients of the head's weight and of its input. Logits exist for a few rows
-// at a time.
-//   losses [rows, 1]; d_input fp32 [rows, width]; held: one per grain when the embedding is tied, else empty.
-void head_forward_backward(const Pass& pass, const LinearParameters& head, AnyConstView input,
-                           View<const int32_t> targets, std::span<const HeldEmbedding> held, View<float> losses,
-                           View<float> d_input);
+// What the head reads and where it writes the loss of each row.
+struct HeadRows {
+    AnyConstView input;           // [rows, width]
+    View<const int32_t> targets;  // [1, rows]
+    View<float> losses;           // [1, rows]
+};
+
+// The loss of each row and, per grain, the gradients of the head's weight and of its input. Logits exist for
+// `loss_rows` rows at a time, which changes no bits: the weight's gradient is one product over all rows of a grain,
+// whose gradients of the logits all exist at once, in the dtype of the input.
+//   d_input fp32 [rows, width]; held: one per grain when the embedding is tied, else empty.
+void head_forward_backward(const Pass& pass, const LinearParameters& head, const HeadRows& rows, int64_t loss_rows,
+                           std::span<const HeldEmbedding> held, View<float> d_input);
 
 // The losses alone.
-void head_losses(const Pass& pass, const LinearParameters& head, AnyConstView input, View<const int32_t> targets,
-                 View<float> losses);
+void head_losses(const Pass& pass, const LinearParameters& head, const HeadRows& rows, int64_t loss_rows);
 
 }  // namespace accrue

@@ -40,20 +40,33 @@ void linear_weight_backward(const Pass& pass, const LinearParameters& linear, An
     }
 }
 
-NormSaved norm_forward(const Pass& pass, const NormParameters& norm, float epsilon, DType dtype,
-                       View<const float> input) {
-    Arena& arena = pass.kernels.arena();
-    NormSaved saved{.mean = {},
-                    .inverse_scale = take_matrix<float>(arena, input.rows, 1),
-                    .output = take_any_matrix(arena, dtype, input.rows, input.columns)};
-    if (norm.bias < 0) {
-        pass.kernels.rms_norm(input, pass.master_of(norm.gain), epsilon, saved.output.view, saved.inverse_scale.view);
-        return saved;
+Place::Place(Arena& arena, const LeasedAny& kept, DType dtype, int64_t rows, int64_t columns) : view_(kept.view) {
+    if (view_.empty()) {
+        own_ = take_any_matrix(arena, dtype, rows, columns);
+        view_ = own_.view;
     }
-    saved.mean = take_matrix<float>(arena, input.rows, 1);
-    pass.kernels.layer_norm(input, pass.master_of(norm.gain), pass.master_of(norm.bias), epsilon, saved.output.view,
-                            saved.mean.view, saved.inverse_scale.view);
+}
+
+NormSaved lease_norm(Arena& arena, const NormParameters& norm, int64_t rows) {
+    return {.mean = norm.bias < 0 ? Leased<float>{} : take_matrix<float>(arena, rows, 1),
+            .inverse_scale = take_matrix<float>(arena, rows, 1),
+            .output = {}};
+}
+
+NormSaved lease_norm(Arena& arena, const NormParameters& norm, DType dtype, int64_t rows, int64_t width) {
+    NormSaved saved = lease_norm(arena, norm, rows);
+    saved.output = take_any_matrix(arena, dtype, rows, width);
     return saved;
+}
+
+void norm_forward(const Pass& pass, const NormParameters& norm, float epsilon, View<const float> input,
+                  const NormSaved& saved, AnyView output) {
+    if (norm.bias < 0) {
+        pass.kernels.rms_norm(input, pass.master_of(norm.gain), epsilon, output, saved.inverse_scale.view);
+        return;
+    }
+    pass.kernels.layer_norm(input, pass.master_of(norm.gain), pass.master_of(norm.bias), epsilon, output,
+                            saved.mean.view, saved.inverse_scale.view);
 }
 
 void norm_backward(const Pass& pass, const NormParameters& norm, const NormSaved& saved, View<const float> input,

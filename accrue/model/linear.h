@@ -23,15 +23,32 @@ struct Pass {
 void linear_weight_backward(const Pass& pass, const LinearParameters& linear, AnyConstView d_output,
                             AnyConstView input);
 
-// A norm's output and what its backward pass needs besides its input.
+// A place for a result: where it is kept, or one that lasts as long as this.
+class Place {
+public:
+    Place(Arena& arena, const LeasedAny& kept, DType dtype, int64_t rows, int64_t columns);
+    [[nodiscard]] AnyView view() const { return view_; }
+
+private:
+    LeasedAny own_;
+    AnyView view_;
+};
+
+// A norm's numbers per row, and its output where that is kept.
 struct NormSaved {
     Leased<float> mean;           // layer norm only
     Leased<float> inverse_scale;  // 1 / deviation, or 1 / root mean square
-    LeasedAny output;
+    LeasedAny output;             // empty = dropped: the input and these numbers give it again
 };
 
-[[nodiscard]] NormSaved norm_forward(const Pass& pass, const NormParameters& norm, float epsilon, DType dtype,
-                                     View<const float> input);
+// Memory for a norm of so many rows, its output left out.
+[[nodiscard]] NormSaved lease_norm(Arena& arena, const NormParameters& norm, int64_t rows);
+// The same with its output.
+[[nodiscard]] NormSaved lease_norm(Arena& arena, const NormParameters& norm, DType dtype, int64_t rows, int64_t width);
+
+// `output` gets the normed input, `saved` the numbers per row. Done again it gives the same bits.
+void norm_forward(const Pass& pass, const NormParameters& norm, float epsilon, View<const float> input,
+                  const NormSaved& saved, AnyView output);
 // d_input is added to (it is the residual stream's gradient); gain and bias gradients go to the sink.
 void norm_backward(const Pass& pass, const NormParameters& norm, const NormSaved& saved, View<const float> input,
                    AnyConstView d_output, View<float> d_input);

@@ -73,7 +73,15 @@ Settings bench_settings(const BenchRequest& request) {
     settings.compute.dtype = request.dtype;
     settings.compute.threads = request.threads;
     settings.compute.sums = request.sums;
+    settings.compute.recompute = request.recompute;
     return settings;
+}
+
+Choices bench_choices(const BenchRequest& request, int64_t layers) {
+    Choices choices = choices_of(bench_settings(request), layers);
+    choices.loss_rows = request.loss_rows;
+    choices.weight_copy = request.weight_copy;
+    return choices;
 }
 
 double gradient_flops(const ModelConfig& model, int64_t tokens) {
@@ -96,11 +104,12 @@ StepsMeasurement measure_steps(const BenchRequest& request) {
     const ModelConfig model = preset_config(request.model);
     const Settings settings = bench_settings(request);
     Pool pool(static_cast<int>(request.threads));
-    const ArenaPlan plan = plan_arena(settings, model, request.sequence, pool.threads());
+    const Choices choices = bench_choices(request, model.layers);
+    const ArenaPlan plan = plan_arena(settings, model, request.sequence, pool.threads(), choices);
     Arena arena(plan.peak_bytes);
     const auto cpu_kernels = make_cpu_kernels(pool, arena);
     TimedKernels kernels(*cpu_kernels, model.vocabulary);
-    Engine engine(settings, model, request.sequence, kernels);
+    Engine engine(settings, model, request.sequence, kernels, choices);
     const View<float> master = engine.weights.master;
     initialize_weights(engine.model.parameters(), kSeed, {master.data, static_cast<size_t>(master.columns)});
     engine.refresh_copy();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "accrue/kernels/timed/timed_kernels.h"
+#include "accrue/model/choices.h"
 #include "accrue/model/config.h"
 #include "accrue/train/settings.h"
 
@@ -19,11 +20,16 @@ struct BenchRequest {
     int64_t threads = 0;      // 0 = all
     int64_t micro_batch = 1;  // grains
     std::string sums = "exact";
+    std::string recompute = "nothing";  // or "cheap", "block"
+    int64_t loss_rows = Choices::kLossRows;
+    Choices::WeightCopy weight_copy = Choices::WeightCopy::kept;
     int64_t steps = 3;  // measured, after one that is not
 };
 
 // The settings of a run that does this work. Errors: an unknown preset, a sequence longer than the model's positions.
 [[nodiscard]] Settings bench_settings(const BenchRequest& request);
+// What that run keeps and what it recomputes, in a model of so many layers.
+[[nodiscard]] Choices bench_choices(const BenchRequest& request, int64_t layers);
 
 // The floating-point operations that the gradient of one sequence cannot do without: 6 for each parameter of a product
 // and token (lookup tables are no products, the head counts once even where it is the embedding), and

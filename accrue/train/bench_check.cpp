@@ -33,9 +33,9 @@ ModelConfig cut_model(const BenchRequest& request) {
 
 using Gradients = std::vector<std::vector<double>>;
 
-Gradients gradients_of(const Settings& settings, const ModelConfig& model, Kernels& kernels) {
+Gradients gradients_of(const Settings& settings, const ModelConfig& model, const Choices& choices, Kernels& kernels) {
     const int64_t tokens = settings.data.sequence_length;
-    Engine engine(settings, model, tokens, kernels);
+    Engine engine(settings, model, tokens, kernels, choices);
     const View<float> master = engine.weights.master;
     initialize_weights(engine.model.parameters(), 1, {master.data, static_cast<size_t>(master.columns)});
     engine.refresh_copy();
@@ -91,18 +91,19 @@ GradientCheck check_gradient(const BenchRequest& request) {
     Settings settings = bench_settings(request);
     settings.data.sequence_length = std::min(request.sequence, kTokens);
     settings.window = {.samples = 1, .tokens = 0, .grain_samples = 1, .micro_batch_grains = 1};
+    const Choices choices = bench_choices(request, model.layers);
     Pool pool(static_cast<int>(request.threads));
     const auto bytes = [&](const Settings& of) {
-        return plan_arena(of, model, of.data.sequence_length, pool.threads()).peak_bytes;
+        return plan_arena(of, model, of.data.sequence_length, pool.threads(), choices).peak_bytes;
     };
     Arena arena(bytes(settings));
     const auto cpu = make_cpu_kernels(pool, arena);
-    const Gradients got = gradients_of(settings, model, *cpu);
+    const Gradients got = gradients_of(settings, model, choices, *cpu);
     settings.compute.dtype = "fp32";
     settings.compute.sums = "fp32";
     Arena reference_arena(bytes(settings));
     const auto reference = make_reference_kernels(reference_arena);
-    const Gradients wanted = gradients_of(settings, model, *reference);
+    const Gradients wanted = gradients_of(settings, model, choices, *reference);
 
     GradientCheck check{.tensors = static_cast<int64_t>(wanted.size()),
                         .tokens = settings.data.sequence_length,

@@ -56,6 +56,9 @@ Json work_json(const BenchRequest& request, const StepsMeasurement& facts) {
             {"parameters", facts.parameters},
             {"dtype", request.dtype},
             {"sums", request.sums},
+            {"recompute", request.recompute},
+            {"loss_rows", request.loss_rows},
+            {"weight_copy", name_of(request.weight_copy)},
             {"sequence", request.sequence},
             {"samples", request.samples},
             {"grain_samples", facts.grain_samples},
@@ -190,14 +193,15 @@ std::string bench_text(const Json& result) {
     const auto [fastest, slowest] = std::minmax_element(steps.begin(), steps.end());
     std::string text = fmt::format(
         "machine:            {}; {}; {}\n"
-        "work:               {} ({} parameters), {}, {} sums\n"
+        "work:               {} ({} parameters), {}, {} sums, recomputing {}, weight copy {}\n"
         "window:             {} sample(s) of {} tokens = {} grain(s) of {} sample(s), in {} micro-batch(es)\n"
         "answer:             right: {} gradients within {:.2g} of the fp32 reference ({} allowed; worst {})\n"
         "ceilings:           {:.1f} GFLOP/s of multiply-adds (best {:.1f}), {:.1f} GB/s of memory\n",
         text_of(result.at("machine").at("processor")), text_of(work.at("device")),
         text_of(result.at("machine").at("system")), text_of(work.at("model")), work.at("parameters").get<int64_t>(),
-        text_of(work.at("dtype")), text_of(work.at("sums")), work.at("samples").get<int64_t>(),
-        work.at("sequence").get<int64_t>(), work.at("grains").get<int64_t>(), work.at("grain_samples").get<int64_t>(),
+        text_of(work.at("dtype")), text_of(work.at("sums")), text_of(work.at("recompute")),
+        text_of(work.at("weight_copy")), work.at("samples").get<int64_t>(), work.at("sequence").get<int64_t>(),
+        work.at("grains").get<int64_t>(), work.at("grain_samples").get<int64_t>(),
         work.at("micro_batches").get<int64_t>(), check.at("tensors").get<int64_t>(),
         number(check.at("largest_relative_error")), number(check.at("allowed")), text_of(check.at("worst_tensor")),
         1e-9 * number(result.at("multiply_add_flops")), 1e-9 * number(result.at("multiply_add_flops_best")),

@@ -10,12 +10,13 @@ namespace {
 
 // The real step on the real device in an arena of exactly the planned size: it must reach the planned peak, to the
 // byte.
-void expect_exact(const Settings& settings, const ModelConfig& model, int64_t longest, int threads) {
-    const ArenaPlan plan = plan_arena(settings, model, longest, threads);
+void expect_exact(const Settings& settings, const ModelConfig& model, int64_t longest, int threads,
+                  const Choices& choices = {}) {
+    const ArenaPlan plan = plan_arena(settings, model, longest, threads, choices);
     Pool pool(threads);
     Arena arena(plan.peak_bytes);
     const auto kernels = make_cpu_kernels(pool, arena);
-    Engine engine(settings, model, longest, *kernels);
+    Engine engine(settings, model, longest, *kernels, choices);
     EXPECT_EQ(arena.high_water_bytes(), plan.resident_bytes);
     initialize_weights(engine.model.parameters(), 1,
                        {engine.weights.master.data, static_cast<size_t>(engine.weights.master.columns)});
@@ -36,16 +37,22 @@ void expect_exact(const Settings& settings, const ModelConfig& model, int64_t lo
     EXPECT_GT(plan.flops, 0);
 }
 
-TEST(PlanTest, TheDryRunCountsThePeakToTheByte) {
-    const ModelConfig tied_gpt2 = parse_model_config(
+ModelConfig tied_gpt2() {
+    return parse_model_config(
         R"({"model_type": "gpt2", "vocab_size": 301, "n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 64,
             "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1})",
         "test", 40);
-    const ModelConfig normed_qwen3 = parse_model_config(
+}
+
+ModelConfig normed_qwen3() {
+    return parse_model_config(
         R"({"model_type": "qwen3", "vocab_size": 77, "hidden_size": 40, "intermediate_size": 100, "num_hidden_layers": 2,
             "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 24, "max_position_embeddings": 64})",
         "test", 40);
-    for (const ModelConfig& model : {tied_gpt2, normed_qwen3}) {
+}
+
+TEST(PlanTest, TheDryRunCountsThePeakToTheByte) {
+    for (const ModelConfig& model : {tied_gpt2(), normed_qwen3()}) {
         for (const char* dtype : {"fp32", "bf16"}) {
             for (const char* sums : {"exact", "fp32"}) {
                 for (const int64_t micro_batch_grains : {1, 3}) {
@@ -62,6 +69,75 @@ TEST(PlanTest, TheDryRunCountsThePeakToTheByte) {
             }
         }
     }
+}
+
+TEST(PlanTest, EveryChoiceIsPlannedToTheByte) {
+    using enum Recompute;
+    using enum Choices::WeightCopy;
+    Settings settings;
+    settings.window = {.samples = 12, .grain_samples = 2, .micro_batch_grains = 3};
+    for (const ModelConfig& model : {tied_gpt2(), normed_qwen3()}) {
+        for (const char* dtype : {"fp32", "bf16"}) {
+            settings.compute.dtype = dtype;
+            for (const auto& blocks : {std::vector{cheap, cheap}, {block, block}, {block, cheap}, {nothing, block}}) {
+                for (const int64_t loss_rows : {1, 64, 1024}) {
+                    for (const auto weight_copy : {kept, converted_per_tile}) {
+                        SCOPED_TRACE(cat(model.family, ", ", dtype, ", ", name_of(blocks[0]), " and ",
+                                         name_of(blocks[1]), ", ", loss_rows, ", ", name_of(weight_copy)));
+                        expect_exact(settings, model, 40, 2,
+                                     {.blocks = blocks, .loss_rows = loss_rows, .weight_copy = weight_copy});
+                    }
+                }
+            }
+        }
+    }
+}
+
+// What the blocks keep of one sample of 1,024 tokens in bf16: what a model needs while it computes, less what it would
+// need without blocks.
+double block_bytes(const std::string& preset, Recompute recompute) {
+    Settings settings;
+    settings.window = {.samples = 1, .grain_samples = 1, .micro_batch_grains = 1};
+    const auto transient_bytes = [&](const ModelConfig& model) {
+        Choices choices;
+        choices.blocks.assign(static_cast<size_t>(model.layers), recompute);
+        const ArenaPlan plan = plan_arena(settings, model, 1024, 2, choices);
+        return plan.peak_bytes - plan.resident_bytes;
+    };
+    ModelConfig model = preset_config(preset);
+    const int64_t with_blocks = transient_bytes(model);
+    model.layers = 0;
+    return static_cast<double>(with_blocks - transient_bytes(model));
+}
+
+TEST(PlanTest, RecomputingCutsTheMemoryOfTheBlocks) {
+    struct Claim {
+        const char* preset;
+        double cheap;
+        double block;
+    };
+    for (const auto& [preset, cheap, block] : {Claim{"gpt2-124m", 1.55, 4}, Claim{"llama-350m", 1.4, 4}}) {
+        const double all = block_bytes(preset, Recompute::nothing);
+        EXPECT_GE(all / block_bytes(preset, Recompute::cheap), cheap) << preset;
+        EXPECT_GE(all / block_bytes(preset, Recompute::block), block) << preset;
+    }
+}
+
+// The rows of logits, and for bf16 the copy of the weights, are what these choices are about.
+TEST(PlanTest, FewerRowsOfLogitsAndNoCopyOfTheWeightsTakeLess) {
+    Settings settings;
+    settings.window = {.samples = 1, .grain_samples = 1, .micro_batch_grains = 1};
+    const ModelConfig model = preset_config("gpt2-124m");
+    const ArenaPlan many = plan_arena(settings, model, 1024, 2, {});
+    const ArenaPlan few = plan_arena(settings, model, 1024, 2, {.blocks = {}, .loss_rows = 64});
+    EXPECT_EQ(many.resident_bytes, few.resident_bytes);
+    // With few rows the scratch memory of the head's other products is the most.
+    EXPECT_GT(many.peak_bytes - few.peak_bytes, (512 - 128) * model.vocabulary * 4);
+    const ArenaPlan converted = plan_arena(
+        settings, model, 1024, 2,
+        {.blocks = {}, .loss_rows = Choices::kLossRows, .weight_copy = Choices::WeightCopy::converted_per_tile});
+    EXPECT_GE(many.resident_bytes - converted.resident_bytes, decoder_parameters(model).list.trainable() * 2);
+    EXPECT_EQ(many.peak_bytes - converted.peak_bytes, many.resident_bytes - converted.resident_bytes);
 }
 
 TEST(PlanTest, TheDefaultJobIsPlannedExactlyToo) {

@@ -9,12 +9,21 @@ Operand operand(const AnyConstView& view, Contiguous contiguous) {
     return {.data = view.data, .dtype = view.dtype, .stride = view.stride, .contiguous = contiguous};
 }
 
-// The weight with its outputs as lanes and its inputs as depth, and the other way round.
-Operand outputs_of(const WeightView& weight) {
-    return operand(weight.matrix, weight.layout == WeightLayout::out_in ? Contiguous::depth : Contiguous::lanes);
+// A weight beside a factor of that dtype.
+Operand weight_operand(const WeightView& weight, DType beside, Contiguous contiguous) {
+    Operand result = operand(weight.matrix, contiguous);
+    result.rounded = weight.matrix.dtype == DType::fp32 && beside == DType::bf16;
+    return result;
 }
-Operand inputs_of(const WeightView& weight) {
-    return operand(weight.matrix, weight.layout == WeightLayout::out_in ? Contiguous::lanes : Contiguous::depth);
+
+// The weight with its outputs as lanes and its inputs as depth, and the other way round.
+Operand outputs_of(const WeightView& weight, DType beside) {
+    return weight_operand(weight, beside,
+                          weight.layout == WeightLayout::out_in ? Contiguous::depth : Contiguous::lanes);
+}
+Operand inputs_of(const WeightView& weight, DType beside) {
+    return weight_operand(weight, beside,
+                          weight.layout == WeightLayout::out_in ? Contiguous::lanes : Contiguous::depth);
 }
 
 void check(std::string_view kernel, std::string_view what, int64_t found, int64_t wanted) {
@@ -30,10 +39,17 @@ void check_dtypes(std::string_view kernel, const AnyConstView& left, const AnyCo
     }
 }
 
+// fp32 weights go with either dtype.
+void check_weight(std::string_view kernel, const AnyConstView& factor, const WeightView& weight) {
+    if (weight.matrix.dtype != DType::fp32) {
+        check_dtypes(kernel, factor, weight.matrix);
+    }
+}
+
 // input * weight^T, with its shapes checked.
 Product forward(std::string_view kernel, const AnyConstView& input, const WeightView& weight, View<const float> bias,
                 const AnyView& output) {
-    check_dtypes(kernel, input, weight.matrix);
+    check_weight(kernel, input, weight);
     check(kernel, "columns of input", input.columns, weight.in());
     check(kernel, "rows of output", output.rows, input.rows);
     check(kernel, "columns of output", output.columns, weight.out());
@@ -41,7 +57,7 @@ Product forward(std::string_view kernel, const AnyConstView& input, const Weight
         check(kernel, "columns of bias", bias.columns, weight.out());
     }
     return {.left = operand(input, Contiguous::depth),
-            .right = outputs_of(weight),
+            .right = outputs_of(weight, input.dtype),
             .shape = {.rows = input.rows, .columns = weight.out(), .depth = weight.in()}};
 }
 
@@ -66,12 +82,12 @@ void linear_residual(const Context& context, AnyConstView input, const WeightVie
 
 void linear_input_grad(const Context& context, AnyConstView d_output, const WeightView& weight, AnyView d_input) {
     constexpr std::string_view kName = "linear_input_grad";
-    check_dtypes(kName, d_output, weight.matrix);
+    check_weight(kName, d_output, weight);
     check(kName, "columns of d_output", d_output.columns, weight.out());
     check(kName, "rows of d_input", d_input.rows, d_output.rows);
     check(kName, "columns of d_input", d_input.columns, weight.in());
     const Product product{.left = operand(d_output, Contiguous::depth),
-                          .right = inputs_of(weight),
+                          .right = inputs_of(weight, d_output.dtype),
                           .shape = {.rows = d_output.rows, .columns = weight.in(), .depth = weight.out()}};
     multiply(context, product, StoredResult{.output = d_input, .bias = {}, .dropout = {}, .residual = {}});
 }

@@ -301,7 +301,50 @@ void with_packing(DType dtype, Packing packing, const Body& body) {
 
 // One panel of `width` lanes: words `range` of a block whose panel begins at `out`.
 inline void pack_panel(const Operand& operand, const OperandBlock& block, WordRange range, Packing packing,
+                       int64_t width, uint32_t* out);
+
+// The same for fp32 values that become bf16: some depths at a time, so that the converted values stay in the first-level
+// cache. Rounded as a copy of the whole operand would be.
+inline void pack_rounded_panel(const Operand& operand, const OperandBlock& block, WordRange range, Packing packing,
+                               int64_t width, uint32_t* out) {
+    constexpr int64_t kDepths = 64;
+    constexpr int64_t kMostLanes = 64;
+    constexpr int64_t kAhead = 32;                    // depths, where these are not contiguous
+    constexpr int64_t kLine = 16;                     // floats of a cache line
+    HWY_ALIGN uint16_t memory[kDepths * kMostLanes];  // as Bf16 it would be cleared each time
+    auto* halves = reinterpret_cast<Bf16*>(memory);
+    const int64_t per_word = packing == Packing::pairs ? 2 : 1;
+    const Source<float> source = source_of<float>(operand, block);
+    const bool along_depth = operand.contiguous == Contiguous::depth;
+    for (int64_t word = range.first; word < range.end; word += kDepths / per_word) {
+        const int64_t first = word * per_word;
+        const int64_t words = std::min(kDepths / per_word, range.end - word);
+        const int64_t depth = std::min(words * per_word, block.depth - first);
+        const int64_t lines = along_depth ? block.lanes : depth;
+        const int64_t length = along_depth ? depth : block.lanes;
+        const int64_t stride = along_depth ? kDepths : kMostLanes;
+        const float* values = source.data + first * (along_depth ? 1 : source.stride);
+        for (int64_t line = 0; line < lines; ++line) {
+            const float* here = values + line * source.stride;
+            const float* later = here + (along_depth ? kDepths : kAhead * source.stride);
+            for (int64_t i = 0; i < length; i += kLine) {
+                __builtin_prefetch(later + i);
+            }
+            for_lanes(length, [&](int64_t i, int64_t left)
+                                  HWY_ATTR { store(load(here + i, left), halves + line * stride + i, left); });
+        }
+        pack_panel({.data = halves, .dtype = DType::bf16, .stride = stride, .contiguous = operand.contiguous},
+                   {.first_lane = 0, .lanes = block.lanes, .first_depth = 0, .depth = depth}, {0, words}, packing,
+                   width, out + word * width);
+    }
+}
+
+inline void pack_panel(const Operand& operand, const OperandBlock& block, WordRange range, Packing packing,
                        int64_t width, uint32_t* out) {
+    if (operand.rounded) {
+        pack_rounded_panel(operand, block, range, packing, width, out);
+        return;
+    }
     with_packing(operand.dtype, packing, [&]<Packing kind, class T>() HWY_ATTR {
         const Source<T> source = source_of<T>(operand, block);
         if (operand.contiguous == Contiguous::depth) {

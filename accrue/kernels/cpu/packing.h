@@ -41,6 +41,7 @@ struct Operand {
     DType dtype = DType::fp32;
     int64_t stride = 0;
     Contiguous contiguous = Contiguous::depth;
+    bool rounded = false;  // fp32 values that become bf16 while they are packed
 };
 
 // A rectangle of an operand.

@@ -198,6 +198,34 @@ TEST_P(ProductTest, ResidualIsAddedAfterBiasAndDropout) {
     }
 }
 
+// Without a copy of the weights they are converted while they are packed, and nobody can tell.
+TEST_P(ProductTest, Fp32WeightsGiveTheBitsOfTheirBf16Copy) {
+    for (const auto& [rows, in, out] : kExtents) {
+        for (const WeightLayout layout : kLayouts) {
+            const bool out_in = layout == WeightLayout::out_in;
+            Matrix master = random_matrix(DType::fp32, out_in ? out : in, out_in ? in : out, 2);
+            master.set(master.rows / 2, master.columns / 2, std::bit_cast<float>(0x3f808000U));  // a tie: to even, down
+            master.set(master.rows / 2, master.columns - 1, std::bit_cast<float>(0x3f818000U));  // and up
+            master.set(master.rows - 1, 0, std::bit_cast<float>(0x7fffffffU));  // NaN must not become 0
+            master.set(master.rows - 1, master.columns - 1, std::numeric_limits<float>::max());  // becomes infinite
+            Matrix copy(DType::bf16, master.rows, master.columns);
+            for (int64_t r = 0; r < master.rows; ++r) {
+                for (int64_t c = 0; c < master.columns; ++c) {
+                    copy.set(r, c, master.at(r, c));
+                }
+            }
+            Matrix input = random_matrix(DType::bf16, rows, in, 1);
+            expect_same(linear_of(input, master, layout, DType::fp32), linear_of(input, copy, layout, DType::fp32));
+            Matrix d_output = random_matrix(DType::bf16, rows, out, 3);
+            Matrix from_master(DType::fp32, rows, in);
+            Matrix from_copy(DType::fp32, rows, in);
+            linear_input_grad(context(), d_output.view(), {master.view(), layout}, from_master.view());
+            linear_input_grad(context(), d_output.view(), {copy.view(), layout}, from_copy.view());
+            expect_same(from_master, from_copy);
+        }
+    }
+}
+
 TEST_P(ProductTest, ZeroRowsGiveNoOutput) {
     Matrix input(DType::bf16, 0, 30);
     Matrix weight = random_matrix(DType::bf16, 20, 30, 1);

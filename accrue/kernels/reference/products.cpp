@@ -4,10 +4,16 @@
 namespace accrue {
 namespace {
 
+// Weight [o, i] as a factor beside a matrix of that dtype.
+double factor_of(const WeightView& weight, DType beside, int64_t o, int64_t i) {
+    const double element = value(weight, o, i);
+    return beside == DType::bf16 ? static_cast<float>(Bf16(static_cast<float>(element))) : element;
+}
+
 double linear_element(AnyConstView input, const WeightView& weight, View<const float> bias, int64_t r, int64_t o) {
     double sum = bias.empty() ? 0 : bias.data[o];
     for (int64_t i = 0; i < weight.in(); ++i) {
-        sum += value(input, r, i) * value(weight, o, i);
+        sum += value(input, r, i) * factor_of(weight, input.dtype, o, i);
     }
     return sum;
 }
@@ -38,7 +44,7 @@ void ReferenceKernels::linear_input_grad(AnyConstView d_output, const WeightView
         for (int64_t i = 0; i < d_input.columns; ++i) {
             double sum = 0;
             for (int64_t o = 0; o < weight.out(); ++o) {
-                sum += value(d_output, r, o) * value(weight, o, i);
+                sum += value(d_output, r, o) * factor_of(weight, d_output.dtype, o, i);
             }
             store(d_input, r, i, sum);
         }

@@ -1,0 +1,68 @@
+#include "accrue/train/engine.h"
+
+#include <gtest/gtest.h>
+
+namespace accrue {
+namespace {
+
+constexpr int64_t kLongest = 32;
+
+class EngineTest : public testing::Test {
+protected:
+    Engine engine(const std::string& dtype) {
+        Settings settings;
+        settings.window.grain_samples = 1;
+        settings.compute.dtype = dtype;
+        return {settings, preset_config("tiny"), kLongest, *kernels_};
+    }
+
+    Pool pool_{1};
+    Arena arena_{int64_t{256} << 20};
+    std::unique_ptr<Kernels> kernels_ = make_cpu_kernels(pool_, arena_);
+    Choices converted_{.blocks = {}, .weight_copy = Choices::WeightCopy::converted_per_tile};
+};
+
+TEST_F(EngineTest, ChoosingGivesTheCopyOfTheWeightsBackAndTakesItAgain) {
+    Engine engine = this->engine("bf16");
+    const int64_t with_copy = arena_.bytes_in_use();
+    const int64_t elements = engine.model.parameters().flat_elements;
+    engine.choose(converted_);
+    EXPECT_EQ(with_copy - arena_.bytes_in_use(), (elements * 2 + 63) / 64 * 64);
+    EXPECT_EQ(engine.weights_to_read().compute.dtype, DType::fp32);
+
+    for (int64_t i = 0; i < elements; ++i) {
+        engine.weights.master.data[i] = 1.0F / static_cast<float>(i + 1);
+    }
+    engine.choose({});
+    EXPECT_EQ(arena_.bytes_in_use(), with_copy);
+    const auto copy = engine.weights_to_read().compute.as<Bf16>();
+    for (int64_t i = 0; i < elements; ++i) {
+        ASSERT_EQ(copy.data[i].bits, Bf16(engine.weights.master.data[i]).bits) << i;
+    }
+}
+
+TEST_F(EngineTest, InFp32ThereIsNoCopyToGiveBack) {
+    Engine engine = this->engine("fp32");
+    const int64_t before = arena_.bytes_in_use();
+    engine.choose(converted_);
+    EXPECT_EQ(arena_.bytes_in_use(), before);
+}
+
+TEST_F(EngineTest, AChoiceThatDoesNotFitTheModelLeavesAllAsItWas) {
+    Engine engine = this->engine("bf16");
+    Choices wrong = converted_;
+    wrong.blocks = {Recompute::block};
+    EXPECT_THROW(engine.choose(wrong), Error);
+    EXPECT_EQ(engine.model.choices(), Choices{});
+    EXPECT_EQ(engine.weights_to_read().compute.dtype, DType::bf16);
+}
+
+TEST_F(EngineTest, TheSettingSaysWhatEveryLayerRecomputes) {
+    Settings settings;
+    EXPECT_EQ(choices_of(settings, 3), Choices{});
+    settings.compute.recompute = "block";
+    EXPECT_EQ(choices_of(settings, 3).blocks, std::vector<Recompute>(3, Recompute::block));
+}
+
+}  // namespace
+}  // namespace accrue
