@@ -1,11 +1,15 @@
 // `accrue verify` as a user runs it, on the real program and on programs with a deliberate mistake.
 
+#include <cmath>
+
 #include "tests/support.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "accrue/assess/mean_of_means.h"
 #include "accrue/base/file.h"
+#include "accrue/tensor/safetensors.h"
 
 namespace accrue::testing {
 namespace {
@@ -110,24 +114,80 @@ TEST_F(VerifyTest, OtherSumsAreJudgedByWhatTheyPromise) {
 }
 
 TEST_F(VerifyTest, TellsWhatAMeanOfMeansWouldHaveBeen) {
-    const Json ragged = verify_json(job()).at("mean_of_means");
-    ASSERT_FALSE(ragged.empty());
-    for (const Json& mean : ragged) {
+    const Json ragged = verify_json(job());
+    ASSERT_FALSE(ragged.at("mean_of_means").empty());
+    for (const Json& mean : ragged.at("mean_of_means")) {
         int64_t tokens = 0;
         for (const Json& count : mean.at("tokens")) {
             tokens += count.get<int64_t>();
         }
-        EXPECT_EQ(tokens, verify_json(job()).at("window").at("tokens"));
+        EXPECT_EQ(tokens, ragged.at("window").at("tokens"));
         EXPECT_GT(mean.at("gradient_error"), 1e-3) << mean;
         EXPECT_NE(mean.at("loss_error"), 0) << mean;
     }
-    // The built-in stories fill every sample, so only an uneven cut goes wrong.
-    const Json even = verify_json(
-        {"--set", "data.sequence_length=16", "--set", "window.samples=8", "--set", "window.grain_samples=1"});
-    for (const Json& mean : even.at("mean_of_means")) {
+}
+
+TEST_F(VerifyTest, AMeanOfMeansIsRightWhereAllMicroBatchesCountTheSame) {
+    const std::vector<int64_t> ids(8 * 12, 7);
+    write_safetensors(folder_ / "even.safetensors", {{"input_ids", "I64", {8, 12}, std::as_bytes(std::span(ids))}});
+    const Json json =
+        verify_json(job({"data.train=" + (folder_ / "even.safetensors").string(), "window.samples=8"}));
+    for (const Json& mean : json.at("mean_of_means")) {
         const bool is_uneven = mean.at("micro_batches") == 3;
         EXPECT_EQ(mean.at("gradient_error") == 0, !is_uneven) << mean;
     }
+}
+
+// The same by hand: the mean gradient of each micro-batch, then their mean, against the window's.
+TEST_F(VerifyTest, TheErrorOfAMeanOfMeansIsWhatAveragingGives) {
+    const Settings settings = small_settings(golden("llama"), folder_ / "data.safetensors");
+    TestRun run(settings, 2);
+    (void)run.step();
+    const int64_t parameters = run.engine.model.parameters().count();
+    std::vector<std::vector<double>> wanted;
+    for (int64_t parameter = 0; parameter < parameters; ++parameter) {
+        wanted.push_back(run.mean_gradient(parameter));
+    }
+    TestRun again(settings, 2);
+    const Window window = again.window();
+    std::vector<std::vector<double>> got(wanted.size());
+    for (int64_t grain = 0; grain < window.grains(); ++grain) {
+        again.engine.sum.open(window.grains(), run.engine.sum.units());
+        again.engine.model.forward_backward(again.loader.load(window, std::span(&grain, 1)),
+                                            again.engine.weights_to_read(), again.engine.sum);
+        for (int64_t parameter = 0; parameter < parameters; ++parameter) {
+            const auto mean = again.mean_gradient(parameter);
+            auto& sum = got[static_cast<size_t>(parameter)];
+            sum.resize(mean.size());
+            for (size_t i = 0; i < mean.size(); ++i) {
+                sum[i] += mean[i] / static_cast<double>(window.grains());
+            }
+        }
+    }
+    double apart = 0;
+    double squares = 0;
+    for (size_t parameter = 0; parameter < wanted.size(); ++parameter) {
+        for (size_t i = 0; i < wanted[parameter].size(); ++i) {
+            apart += std::pow(got[parameter][i] - wanted[parameter][i], 2);
+            squares += std::pow(wanted[parameter][i], 2);
+        }
+    }
+    const RunInputs inputs = open_inputs(settings);
+    WindowLab lab(inputs, {}, real_parts());
+    const MeanOfMeans mean = means_of_means(lab, {settings.window.grain_samples}, lab.by_step({})).front();
+    // Samples instead of grains, and fp32 instead of double.
+    EXPECT_NEAR(mean.gradient_error, std::sqrt(apart / squares), 1e-4 * mean.gradient_error);
+}
+
+TEST_F(VerifyTest, AWindowThatIsNotFiniteIsSkippedInEveryWay) {
+    copy_model("gpt2", folder_ / "model", {}, [](const std::string& name, std::vector<float>& values) {
+        if (name == "transformer.wpe.weight") {
+            std::fill(values.begin() + 22 * 32, values.begin() + 23 * 32, 3e38F);
+        }
+    });
+    const ProgramResult result = verify(job({"model.from=" + (folder_ / "model").string()}));
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_THAT(result.output, AllOf(HasSubstr("This window changes no weights"), HasSubstr("The law holds")));
 }
 
 TEST_F(VerifyTest, TakesTheWindowThatIsAskedFor) {
