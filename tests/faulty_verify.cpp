@@ -74,7 +74,7 @@ public:
     void update(const MeanGradient& gradient, const UpdateSettings& settings, const WeightBuffers& weights) override {
         real->update(gradient.scaled(1.0 / static_cast<double>(g_micro_batches)), settings, weights);
     }
-    [[nodiscard]] std::vector<Moment> moments() override { return real->moments(); }
+    [[nodiscard]] std::vector<StoredMoment> moments() override { return real->moments(); }
 
     std::unique_ptr<Optimizer> real;
 };

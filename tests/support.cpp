@@ -104,9 +104,7 @@ std::vector<double> TestRun::mean_gradient(int64_t parameter) const {
     const MeanView mean = engine.sum.mean().of(parameter);
     std::vector<double> values;
     for (int64_t i = 0; i < mean.elements; ++i) {
-        const double sum = mean.kind == SumKind::exact ? static_cast<double>(static_cast<const int64_t*>(mean.data)[i])
-                                                       : static_cast<double>(static_cast<const float*>(mean.data)[i]);
-        values.push_back(sum * mean.factor);
+        values.push_back(mean.at(i));
     }
     return values;
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "accrue/base/error.h"
+#include "accrue/base/random.h"
 
 namespace accrue {
 
@@ -13,8 +14,9 @@ GradientSum::GradientSum(std::vector<SumTensor> tensors, int64_t flat_elements, 
       kernels_(kernels),
       sums_(kernels.arena().take(flat_elements * bytes_of(kind))) {}
 
-void GradientSum::open(int64_t grains, Units units) {
+void GradientSum::open(int64_t grains, Units units, uint64_t rounding_seed) {
     units_ = std::move(units);
+    rounding_seed_ = rounding_seed;
     ledger_ = GrainLedger(grains, static_cast<int64_t>(tensors_.size()));
     kernels_.fill_zero(bytes());
 }
@@ -30,6 +32,7 @@ SumView GradientSum::sum_of(int64_t grain, int64_t tensor) {
             .rows = place.rows,
             .columns = place.columns,
             .per_unit = kind_ == SumKind::exact ? units_.per_unit(tensor) : 1.0,
+            .rounding_key = mix(rounding_seed_, static_cast<uint64_t>(grain), static_cast<uint64_t>(tensor)),
             .record = &ledger_.record(grain, tensor)};
 }
 
@@ -39,7 +42,7 @@ void GradientSum::finish_grain(int64_t grain, double loss_sum, int64_t counted_t
 
 void GradientSum::add(const GradientSum& other) {
     if (kind_ != SumKind::exact || other.kind_ != SumKind::exact) {
-        throw Error("only exact sums can be added: fp32 sums depend on the order of the grains");
+        throw Error("only exact sums can be added: all others depend on the order of the grains");
     }
     if (units_ != other.units_) {
         throw Error("sums with different units cannot be added: both sides must open the window alike");
@@ -56,9 +59,10 @@ std::span<std::byte> GradientSum::bytes() const {
     return {sums_.data(), static_cast<size_t>(flat_elements_ * bytes_of(kind_))};
 }
 
-void GradientSum::restore(GrainLedger ledger, Units units) {
+void GradientSum::restore(GrainLedger ledger, Units units, uint64_t rounding_seed) {
     ledger_ = std::move(ledger);
     units_ = std::move(units);
+    rounding_seed_ = rounding_seed;
 }
 
 MeanGradient GradientSum::mean() const {

@@ -20,19 +20,21 @@ struct SumTensor {
 class MeanGradient;
 
 // The gradient of a window: a sum over counted tokens, the loss sum and the count. Two of them add; nobody divides but
-// the optimizer. With exact sums any order and any split of the grains gives the same bits.
+// the optimizer. With exact sums any order and any split of the grains gives the same bits; the other kinds repeat
+// when grains come in their order, whatever the micro-batches.
 class GradientSum final : public GradientSink {
 public:
     // Takes flat_elements sums from the arena of the kernels.
     GradientSum(std::vector<SumTensor> tensors, int64_t flat_elements, SumKind kind, Kernels& kernels);
 
-    // Begins a window: zero sums, no grain finished. Units are needed for exact sums only.
-    void open(int64_t grains, Units units);
+    // Begins a window: zero sums, no grain finished. Units are needed for exact sums only, and a seed of this step for
+    // stochastic ones only.
+    void open(int64_t grains, Units units, uint64_t rounding_seed = 0);
 
     [[nodiscard]] SumView sum_of(int64_t grain, int64_t tensor) override;
     void finish_grain(int64_t grain, double loss_sum, int64_t counted_tokens) override;
 
-    // Adds another part of the same window. Exact sums only: fp32 sums depend on the order.
+    // Adds another part of the same window. Exact sums only: all others depend on the order.
     void add(const GradientSum& other);
 
     [[nodiscard]] SumKind kind() const { return kind_; }
@@ -41,7 +43,7 @@ public:
     [[nodiscard]] std::span<const SumTensor> tensors() const { return tensors_; }
     // The sums themselves, to be saved and to be filled again from what was saved.
     [[nodiscard]] std::span<std::byte> bytes() const;
-    void restore(GrainLedger ledger, Units units);
+    void restore(GrainLedger ledger, Units units, uint64_t rounding_seed = 0);
 
     // The mean over the window's counted tokens, as a view. Must not outlive the sum.
     [[nodiscard]] MeanGradient mean() const;
@@ -55,6 +57,7 @@ private:
     Kernels& kernels_;
     Arena::Block sums_;
     Units units_;
+    uint64_t rounding_seed_ = 0;
     GrainLedger ledger_;
 
     friend class MeanGradient;

@@ -68,7 +68,8 @@ TEST_F(GradientSumTest, ExactSumsOf4096GrainsAreWithin1e9OfFloat64) {
 }
 
 TEST_F(GradientSumTest, TheMeanIsTheSumOverTheCountTimesTheFactor) {
-    for (const SumKind kind : {SumKind::exact, SumKind::fp32}) {
+    for (const SumKind kind : {SumKind::exact, SumKind::fp32, SumKind::bf16, SumKind::bf16_stochastic,
+                               SumKind::bf16_kahan}) {  // 3, 5 and 8 are numbers of all of them
         GradientSum sum = make_sum(kind);
         sum.open(2, units_for(0, 1.0));
         add(sum, 0, std::vector<float>(kElements, 3.0F));
@@ -85,13 +86,113 @@ TEST_F(GradientSumTest, SumsThatDoNotBelongTogetherAreRefused) {
     a.open(2, Units({-30}));
     b.open(2, Units({-31}));
     EXPECT_THROW(a.add(b), Error);
-    GradientSum c = make_sum(SumKind::fp32);
-    c.open(2, {});
-    EXPECT_THROW(a.add(c), Error);
+    for (const SumKind kind : {SumKind::fp32, SumKind::bf16, SumKind::bf16_stochastic, SumKind::bf16_kahan}) {
+        GradientSum c = make_sum(kind);
+        c.open(2, {});
+        EXPECT_THROW(a.add(c), Error);
+        EXPECT_THROW(c.add(c), Error) << "only exact sums have no order";
+    }
     b.open(2, Units({-30}));
     add(a, 0, gradient(0, 1.0));
     add(b, 0, gradient(0, 1.0));
     EXPECT_THROW(a.add(b), Error) << "the same grain twice";
+}
+
+// 64 grains whose values are all positive: rounding to nearest loses what is small beside the sum, chance does not.
+class Bf16SumsTest : public GradientSumTest {
+protected:
+    static constexpr int64_t kGrains = 64;
+
+    static std::vector<float> positive(int64_t grain) {
+        std::vector<float> values = gradient(grain, 0.1);
+        for (float& value : values) {
+            value = 0.3F + std::abs(value);
+        }
+        return values;
+    }
+    // The sums of all elements, after a first grain that is large.
+    std::vector<double> sums_of(SumKind kind, uint64_t seed) {
+        GradientSum sum = make_sum(kind);
+        sum.open(kGrains + 1, Units({-38}), seed);
+        add(sum, 0, std::vector<float>(kElements, 200.0F));
+        for (int64_t grain = 1; grain <= kGrains; ++grain) {
+            add(sum, grain, positive(grain));
+        }
+        const MeanView mean = sum.mean().of(0);
+        std::vector<double> result;
+        for (int64_t i = 0; i < kElements; ++i) {
+            result.push_back(mean.at(i) * static_cast<double>(sum.ledger().counted_tokens()));
+        }
+        return result;
+    }
+    static double mean_of(const std::vector<double>& values) {
+        double sum = 0;
+        for (const double value : values) {
+            sum += value;
+        }
+        return sum / static_cast<double>(values.size());
+    }
+};
+
+// Over many seeds the mean of stochastic sums must be the exact sum, within four standard errors; a sum rounded to
+// nearest is off by far more, because what is added is less than half of its last place.
+TEST_F(Bf16SumsTest, StochasticSumsAreUnbiasedAndNearestOnesAreNot) {
+    constexpr uint64_t kSeeds = 200;
+    const std::vector<double> exact = sums_of(SumKind::exact, 0);
+    std::vector<double> errors;
+    double squares = 0;
+    for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+        const std::vector<double> sums = sums_of(SumKind::bf16_stochastic, seed);
+        for (size_t i = 0; i < sums.size(); ++i) {
+            errors.push_back(sums[i] - exact[i]);
+            squares += errors.back() * errors.back();
+        }
+    }
+    const auto count = static_cast<double>(errors.size());
+    const double standard_error = std::sqrt(squares) / count;
+    EXPECT_LT(std::abs(mean_of(errors)), 4 * standard_error);
+    // The last place of 200 is 1; 64 roundings by chance wander by about half the root of 64 of it.
+    EXPECT_NEAR(std::sqrt(squares / count), 4, 1);
+
+    const std::vector<double> nearest = sums_of(SumKind::bf16, 0);
+    EXPECT_LT(mean_of(nearest), mean_of(exact) - 10) << "sums stay at 200";
+}
+
+TEST_F(Bf16SumsTest, EachElementHasItsOwnChance) {
+    const std::vector<double> sums = sums_of(SumKind::bf16_stochastic, 1);
+    EXPECT_EQ(sums_of(SumKind::bf16_stochastic, 1), sums);
+    const std::vector<double> others = sums_of(SumKind::bf16_stochastic, 2);
+    size_t same = 0;
+    for (size_t i = 0; i < sums.size(); ++i) {
+        same += sums[i] == others[i] ? 1 : 0;
+    }
+    EXPECT_LT(same, sums.size() / 2);
+}
+
+// What a rounding loses is added with the next grain: only the last places of 16 binary digits are in doubt.
+TEST_F(Bf16SumsTest, KahanSumsAreFarCloserThanTheirFormat) {
+    const std::vector<double> exact = sums_of(SumKind::exact, 0);
+    const std::vector<double> kahan = sums_of(SumKind::bf16_kahan, 0);
+    for (size_t i = 0; i < exact.size(); ++i) {
+        EXPECT_NEAR(kahan[i], exact[i], 64 * 0x1p-17 * exact[i]);
+    }
+}
+
+// A grain without a gradient for an element may be added or left out: a tied embedding does both.
+TEST_F(Bf16SumsTest, AddingZeroChangesNothing) {
+    for (const SumKind kind : {SumKind::bf16, SumKind::bf16_stochastic, SumKind::bf16_kahan}) {
+        GradientSum sum = make_sum(kind);
+        sum.open(kGrains, {}, 7);
+        for (int64_t grain = 0; grain < kGrains; ++grain) {
+            add(sum, grain, grain % 2 == 0 ? gradient(grain, 1.0) : std::vector<float>(kElements, 0.0F));
+        }
+        GradientSum without = make_sum(kind);
+        without.open(kGrains, {}, 7);
+        for (int64_t grain = 0; grain < kGrains; grain += 2) {
+            add(without, grain, gradient(grain, 1.0));
+        }
+        EXPECT_TRUE(std::ranges::equal(sum.bytes(), without.bytes()));
+    }
 }
 
 TEST_F(GradientSumTest, AGrainThatIsNotFiniteIsRecordedAndAddsNothing) {

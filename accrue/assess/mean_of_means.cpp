@@ -89,7 +89,7 @@ void measure(WindowLab& lab, std::span<Cut> cuts, const Computed& whole) {
     std::fill_n(buffers.view.data, buffers.view.elements(), 0.0F);
     std::vector<double> loss(cuts.size(), 0.0);
     for (const auto& [samples, excess] : groups_of(cuts, by_sample.samples)) {
-        engine.sum.open(by_sample.samples, lab.units());
+        engine.sum.open(by_sample.samples, lab.units(), engine.rounding_seed());
         lab.add(by_sample, samples, lab.samples_at_once(), engine.sum);
         const SumValues sums(engine.sum);
         for (size_t cut = 0; cut < cuts.size(); ++cut) {

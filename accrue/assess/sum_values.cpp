@@ -73,11 +73,7 @@ SumValues::SumValues(GradientSum& sum) : kind(sum.kind()), tensors(sum.tensors()
 void SumValues::read(int64_t tensor, int64_t first, std::span<double> values) const {
     const MeanView& view = views[static_cast<size_t>(tensor)];
     for (size_t i = 0; i < values.size(); ++i) {
-        const auto place = first + static_cast<int64_t>(i);
-        const double sum = view.kind == SumKind::exact
-                               ? static_cast<double>(static_cast<const int64_t*>(view.data)[place])
-                               : static_cast<double>(static_cast<const float*>(view.data)[place]);
-        values[i] = sum * view.factor;
+        values[i] = view.at(first + static_cast<int64_t>(i));
     }
 }
 

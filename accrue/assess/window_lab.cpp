@@ -49,10 +49,15 @@ private:
     StopFlag& stop_;
 };
 
-double norm_of(View<const float> values) {
+// The norm of a moment; 0 where it is not kept in fp32.
+double norm_of(const StoredMoment& moment) {
     double squares = 0;
-    for (int64_t i = 0; i < values.columns; ++i) {
-        squares += static_cast<double>(values.data[i]) * static_cast<double>(values.data[i]);
+    for (const StoredMoment::Part& part : moment.parts) {
+        const std::span values(reinterpret_cast<const float*>(part.bytes.data()),
+                               part.dtype == "F32" && part.suffix.empty() ? part.bytes.size() / sizeof(float) : 0);
+        for (const float value : values) {
+            squares += static_cast<double>(value) * static_cast<double>(value);
+        }
     }
     return std::sqrt(squares);
 }
@@ -61,8 +66,10 @@ std::string checksum_of_state(Engine& engine) {
     Hasher hasher;
     const std::string weights = engine.weights_hash();
     hasher.add(std::as_bytes(std::span(weights)));
-    for (const auto& [name, values] : engine.optimizer->moments()) {
-        hasher.add(std::as_bytes(std::span(values.data, static_cast<size_t>(values.columns))));
+    for (const StoredMoment& moment : engine.optimizer->moments()) {
+        for (const StoredMoment::Part& part : moment.parts) {
+            hasher.add(part.bytes);
+        }
     }
     return hasher.digest();
 }
@@ -220,7 +227,7 @@ Computed WindowLab::finished(const StepReport& report, double seconds) {
             .state = checksum_of_state(engine()),
             .step = report,
             .ledger = engine().sum.ledger(),
-            .first_moment_norm = moments.empty() ? 0.0 : norm_of(moments.front().values),
+            .first_moment_norm = moments.empty() ? 0.0 : norm_of(moments.front()),
             .seconds = seconds};
 }
 
@@ -248,7 +255,7 @@ Computed WindowLab::by_step(const Way& way) {
 Computed WindowLab::in_order(const Way& way, const std::vector<int64_t>& order) {
     begin(way);
     const auto start = Clock::now();
-    engine().sum.open(grains(), units_);
+    engine().sum.open(grains(), units_, engine().rounding_seed());
     engine().state.window_open = true;
     add(window_, order, engine().rules.micro_batch_grains, engine().sum);
     const StepReport report = finish_step();
@@ -258,7 +265,7 @@ Computed WindowLab::in_order(const Way& way, const std::vector<int64_t>& order) 
 Computed WindowLab::by_workers(const Way& way, int64_t workers) {
     begin(way);
     const auto start = Clock::now();
-    engine().sum.open(grains(), units_);
+    engine().sum.open(grains(), units_, engine().rounding_seed());
     engine().state.window_open = true;
     for (int64_t worker = 0; worker < workers; ++worker) {
         std::vector<int64_t> own;

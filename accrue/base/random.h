@@ -29,6 +29,20 @@ template <class... More>
     }
 }
 
+// 32 random bits for each of many elements that share a key, of which the lower half of `element` counts. Works in 32
+// bits, so that vectors hold many (multipliers: hash-prospector's lowbias32). The key's halves come in at two places, so
+// that no two keys give the same sequence, shifted.
+[[nodiscard]] constexpr uint32_t random_bits(uint64_t key, uint64_t element) {
+    uint32_t x = static_cast<uint32_t>(element) * 0x9e3779b9U + static_cast<uint32_t>(key);
+    x ^= x >> 16;
+    x *= 0x7feb352dU;
+    x ^= x >> 15;
+    x += static_cast<uint32_t>(key >> 32);
+    x *= 0x846ca68bU;
+    x ^= x >> 16;
+    return x;
+}
+
 // A number in [0, 1) with 24 random bits.
 [[nodiscard]] constexpr float uniform(uint64_t hash) {
     return static_cast<float>(hash >> 40) * 0x1p-24F;

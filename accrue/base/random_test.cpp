@@ -1,5 +1,6 @@
 #include "accrue/base/random.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <set>
@@ -96,6 +97,34 @@ TEST(PermutationTest, DiffersBySeedAndRepeatsWithIt) {
     // One is expected of each for random permutations; ten has a chance of one in ten million.
     EXPECT_LT(same, 10);
     EXPECT_LT(unmoved, 10);
+}
+
+// Each bit is 1 half of the time, and neighbours, keys and halves of a word have nothing to do with each other.
+TEST(RandomTest, RandomBitsOfElementsAreEvenAndUnrelated) {
+    constexpr uint64_t kDraws = 40'000;
+    constexpr double kFourDeviations = 4 * 0.5 / 200;  // of a mean of 40,000 bits
+    for (const bool by_key : {false, true}) {
+        const auto draw = [&](uint64_t i) { return by_key ? random_bits(mix(i), 3) : random_bits(mix(3), i); };
+        std::array<int, 32> ones{};
+        std::array<int, 32> like_next{};
+        std::array<int, 16> like_upper{};
+        for (uint64_t i = 0; i < kDraws; ++i) {
+            const uint32_t bits = draw(i);
+            const uint32_t next = draw(i + 1);
+            for (size_t bit = 0; bit < 32; ++bit) {
+                ones[bit] += static_cast<int>(bits >> bit & 1U);
+                like_next[bit] += static_cast<int>((bits ^ next) >> bit & 1U);
+            }
+            for (size_t bit = 0; bit < 16; ++bit) {
+                like_upper[bit] += static_cast<int>((bits ^ bits >> 16) >> bit & 1U);
+            }
+        }
+        for (size_t bit = 0; bit < 32; ++bit) {
+            EXPECT_NEAR(ones[bit] / static_cast<double>(kDraws), 0.5, kFourDeviations);
+            EXPECT_NEAR(like_next[bit] / static_cast<double>(kDraws), 0.5, kFourDeviations);
+            EXPECT_NEAR(like_upper[bit % 16] / static_cast<double>(kDraws), 0.5, kFourDeviations);
+        }
+    }
 }
 
 }  // namespace

@@ -127,12 +127,14 @@ std::string run_folder_text(const fs::path& folder) {
     const RunFolder run{folder};
     const auto& window = settings.window;
     std::string text = fmt::format(
-        "{}: a run\nmodel:        {}\ndata:         {}\nwindow:       {}, grains of {}\nnumbers:      {}, sums {}\n"
+        "{}: a run\nmodel:        {}\ndata:         {}\nwindow:       {}, grains of {}\nnumbers:      {}, sums {}, "
+        "moments {}\n"
         "steps:        {} planned\n",
         folder.string(), settings.model.from.empty() ? settings.model.preset : settings.model.from,
         settings.data.train.empty() ? "built-in stories" : fmt::format("{}", fmt::join(settings.data.train, ", ")),
         window.tokens > 0 ? fmt::format("{} tokens", window.tokens) : fmt::format("{} samples", window.samples),
-        window.grain_samples, settings.compute.dtype, settings.compute.sums, settings.schedule.steps);
+        window.grain_samples, settings.compute.dtype, settings.compute.sums, settings.optimizer.moments,
+        settings.schedule.steps);
     text += history_text(read_history(run.metrics()));
     std::string steps;
     for (const int64_t step : list_checkpoints(run.checkpoints())) {

@@ -23,14 +23,24 @@ float random_value(const Case& tried, uint64_t row_hash, int64_t c) {
     return (static_cast<float>(sum) * 0x1p-16F - 2) * 1.7320508F;
 }
 
+std::string_view name_of(SumKind kind) {
+    constexpr std::string_view kNames[] = {"exact", "fp32", "bf16", "stochastic bf16", "Kahan's bf16"};
+    return kNames[static_cast<size_t>(kind)];
+}
+
+// Where fp32 differs in its last place, a sum may fall on the other side of a rounding boundary of its format.
+double rounding_of(SumKind kind) {
+    return kind == SumKind::bf16_kahan ? 0x1p-15 : bytes_of(kind) == 2 ? 0x1p-7 : 0;
+}
+
 }  // namespace
 
 std::string text_of(const Case& tried) {
     return cat(name_of(tried.dtype), " to ", name_of(tried.output_dtype), ", rows ", tried.first_row, " + ", tried.rows,
                ", in ", tried.in, ", out ", tried.out, ", gap ", tried.gap, ", dropout ", tried.dropout,
-               tried.layout == WeightLayout::in_out ? ", [in, out]" : "", tried.fp32_weight ? ", fp32 weight" : "",
-               tried.sums == SumKind::fp32 ? ", fp32 sums" : "", tried.probe ? ", probe" : "",
-               tried.held ? ", held rows" : "", tried.broken ? ", not finite" : "",
+               tried.layout == WeightLayout::in_out ? ", [in, out]" : "", tried.fp32_weight ? ", fp32 weight" : "", ", ",
+               name_of(tried.sums), " sums", tried.probe ? ", probe" : "", tried.held ? ", held rows" : "",
+               tried.broken ? ", not finite" : "",
                tried.integers ? ", whole numbers" : "");
 }
 
@@ -119,6 +129,7 @@ Sum::Sum(const Case& tried, uint64_t seed, int64_t rows, int64_t columns)
              .rows = rows,
              .columns = columns,
              .per_unit = per_unit,
+             .rounding_key = mix(seed),
              .record = record_.get()};
     if (tried.probe) {
         return;
@@ -127,10 +138,18 @@ Sum::Sum(const Case& tried, uint64_t seed, int64_t rows, int64_t columns)
     view_.data = bytes_.data();
     for (int64_t i = 0; i < rows * columns; ++i) {
         const float start = random_value(tried, mix(seed, 0), i);
-        if (tried.sums == SumKind::exact) {
-            static_cast<int64_t*>(view_.data)[i] = static_cast<int64_t>(start * per_unit);
-        } else {
-            static_cast<float*>(view_.data)[i] = start;
+        switch (tried.sums) {
+            case SumKind::exact:
+                static_cast<int64_t*>(view_.data)[i] = static_cast<int64_t>(start * per_unit);
+                break;
+            case SumKind::fp32:
+                static_cast<float*>(view_.data)[i] = start;
+                break;
+            case SumKind::bf16_kahan:
+                static_cast<KahanBf16*>(view_.data)[i] = {.sum = Bf16(start), .lost = Bf16(start * 0x1p-10F)};
+                break;
+            default:
+                static_cast<Bf16*>(view_.data)[i] = Bf16(start);
         }
     }
 }
@@ -138,9 +157,11 @@ Sum::Sum(const Case& tried, uint64_t seed, int64_t rows, int64_t columns)
 std::vector<double> Sum::values() const {
     std::vector<double> result;
     for (int64_t i = 0; view_.data != nullptr && i < view_.elements(); ++i) {
-        result.push_back(view_.kind == SumKind::exact
-                             ? static_cast<double>(static_cast<const int64_t*>(view_.data)[i]) / view_.per_unit
-                             : static_cast<double>(static_cast<const float*>(view_.data)[i]));
+        const MeanView numbers{.kind = view_.kind,
+                               .data = view_.data,
+                               .elements = view_.elements(),
+                               .factor = view_.kind == SumKind::exact ? 1 / view_.per_unit : 1};
+        result.push_back(numbers.at(i));
     }
     return result;
 }
@@ -177,7 +198,8 @@ Outcome by_row(const Case& tried, const std::string& name, const Matrix& matrix)
 
 void append(Outcomes& outcomes, const Case& tried, const std::string& name, const Sum& sum) {
     const double room = tried.integers ? 0 : 2e-5;
-    outcomes.push_back({.name = name, .values = sum.values(), .relative = room, .of_typical = room});
+    const double rounding = tried.integers ? 0 : rounding_of(tried.sums);
+    outcomes.push_back({.name = name, .values = sum.values(), .relative = room + rounding, .of_typical = room});
     const GrainRecord& record = sum.record();
     outcomes.push_back({.name = name + " squares", .values = {record.squares}, .relative = room});
     outcomes.push_back({.name = name + " largest", .values = {record.largest}, .relative = room});
@@ -200,6 +222,24 @@ std::vector<Case> usual_cases() {
         for (Case tried : options) {
             for (const DType dtype : {DType::fp32, DType::bf16}) {
                 tried.dtype = dtype;
+                tried.rows = rows;
+                tried.in = in;
+                tried.out = out;
+                cases.push_back(tried);
+            }
+        }
+    }
+    return cases;
+}
+
+std::vector<Case> sum_cases() {
+    constexpr int64_t kSizes[][3] = {{1, 1, 1}, {7, 63, 65}, {50, 130, 100}, {0, 7, 7}};
+    const Case options[] = {{}, {.layout = WeightLayout::in_out, .integers = true}, {.gap = 2, .held = true}};
+    std::vector<Case> cases = usual_cases();
+    for (const SumKind kind : {SumKind::bf16, SumKind::bf16_stochastic, SumKind::bf16_kahan}) {
+        for (const auto& [rows, in, out] : kSizes) {
+            for (Case tried : options) {
+                tried.sums = kind;
                 tried.rows = rows;
                 tried.in = in;
                 tried.out = out;

@@ -129,6 +129,9 @@ struct Operation {
 // with every option on somewhere.
 [[nodiscard]] std::vector<Case> usual_cases();
 
+// The same and, in fewer sizes, every other kind of sum.
+[[nodiscard]] std::vector<Case> sum_cases();
+
 // The whole table, and its parts.
 [[nodiscard]] std::vector<Operation> all_operations();
 [[nodiscard]] std::vector<Operation> product_operations();

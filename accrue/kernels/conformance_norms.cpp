@@ -126,10 +126,10 @@ std::vector<Operation> norm_operations() {
     return {
         {"rms_norm", rms_norm, usual_cases()},
         {"rms_norm_input_grad", rms_norm_input_grad, usual_cases()},
-        {"add_rms_norm_gain_grad", add_rms_norm_gain_grad, usual_cases()},
+        {"add_rms_norm_gain_grad", add_rms_norm_gain_grad, sum_cases()},
         {"layer_norm", layer_norm, usual_cases()},
         {"add_layer_norm_input_grad", add_layer_norm_input_grad, usual_cases()},
-        {"add_layer_norm_gain_grad", add_layer_norm_gain_grad, usual_cases()},
+        {"add_layer_norm_gain_grad", add_layer_norm_gain_grad, sum_cases()},
     };
 }
 

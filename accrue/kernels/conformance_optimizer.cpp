@@ -1,3 +1,4 @@
+#include <bit>
 #include <cmath>
 
 #include "accrue/kernels/conformance.h"
@@ -85,6 +86,73 @@ Outcomes adamw(Kernels& kernels, const Case& tried) {
             roundings(weights, copy)};
 }
 
+// A tensor's moments in 8 bits, with random codes and scales.
+struct CodedState {
+    std::vector<uint8_t> first;
+    std::vector<uint8_t> second;
+    std::vector<float> first_scales;
+    std::vector<float> second_scales;
+
+    explicit CodedState(const Case& tried) {
+        for (uint64_t i = 0; i < static_cast<uint64_t>(tried.rows * tried.in); ++i) {
+            first.push_back(static_cast<uint8_t>(mix(5, i) % 255 - 127));
+            second.push_back(static_cast<uint8_t>(mix(6, i)));
+        }
+        for (int64_t block = 0; block < moment_blocks(tried.rows * tried.in); ++block) {
+            first_scales.push_back(0.5F + uniform(mix(7, static_cast<uint64_t>(block))));
+            second_scales.push_back(0.5F + uniform(mix(8, static_cast<uint64_t>(block))));
+        }
+    }
+    [[nodiscard]] CodedMoments moments() {
+        return {.first = {first.data(), first_scales.data()},
+                .second = {second.data(), second_scales.data()},
+                .rounding_key = 99};
+    }
+    // A code may fall on the other side of its chance where fp32 differs in its last place.
+    void append_to(Outcomes& outcomes) const {
+        Outcome codes{.name = "first codes", .values = {}, .at_least = 1};
+        for (const uint8_t code : first) {
+            codes.values.push_back(std::bit_cast<int8_t>(code));
+        }
+        outcomes.push_back(codes);
+        outcomes.push_back({.name = "second codes", .values = {second.begin(), second.end()}, .at_least = 1});
+        outcomes.push_back(
+            {.name = "first scales", .values = {first_scales.begin(), first_scales.end()}, .relative = 1e-5});
+        outcomes.push_back(
+            {.name = "second scales", .values = {second_scales.begin(), second_scales.end()}, .relative = 1e-5});
+    }
+};
+
+Outcomes adamw_8bit(Kernels& kernels, const Case& tried) {
+    const Mean mean(tried);
+    Matrix weights = flat(tried, 2);
+    Matrix copy = copy_of(tried);
+    CodedState state(tried);
+    const AdamWSettings settings{.rate = 0.25F,
+                                 .beta1 = 0.9F,
+                                 .beta2 = 0.95F,
+                                 .epsilon = 1e-3F,  // some codes are 0
+                                 .decay = 0.1F,
+                                 .correction1 = 1.7F,
+                                 .correction2 = 2.3F};
+    kernels.adamw_8bit(mean.view, settings, weights.floats(), state.moments(), copy.any());
+    Outcomes outcomes{compared(inexact(tried), "weights", weights), roundings(weights, copy)};
+    state.append_to(outcomes);
+    return outcomes;
+}
+
+Outcomes sgd_8bit(Kernels& kernels, const Case& tried) {
+    const Mean mean(tried);
+    Matrix weights = flat(tried, 2);
+    Matrix copy = copy_of(tried);
+    CodedState state(tried);
+    kernels.sgd_8bit(mean.view, {.rate = 0.25F, .momentum = 0.9F, .decay = 0.1F, .kind = SgdSettings::Kind::nesterov},
+                     weights.floats(), state.moments(), copy.any());
+    Outcomes outcomes{compared(inexact(tried), "weights", weights), roundings(weights, copy)};
+    state.append_to(outcomes);
+    return outcomes;
+}
+
 Outcomes sgd(Kernels& kernels, const Case& tried, SgdSettings settings) {
     const Mean mean(tried);
     Matrix weights = flat(tried, 2);
@@ -114,11 +182,10 @@ Outcomes nesterov_sgd(Kernels& kernels, const Case& tried) {
 
 std::vector<Operation> optimizer_operations() {
     return {
-        {"squared_norm", squared_norm, usual_cases()},
-        {"adamw", adamw, usual_cases()},
-        {"sgd", plain_sgd, usual_cases()},
-        {"sgd_momentum", momentum_sgd, usual_cases()},
-        {"sgd_nesterov", nesterov_sgd, usual_cases()},
+        {"squared_norm", squared_norm, sum_cases()}, {"adamw", adamw, sum_cases()},
+        {"adamw_8bit", adamw_8bit, sum_cases()},     {"sgd", plain_sgd, sum_cases()},
+        {"sgd_momentum", momentum_sgd, sum_cases()}, {"sgd_nesterov", nesterov_sgd, sum_cases()},
+        {"sgd_8bit", sgd_8bit, sum_cases()},
     };
 }
 

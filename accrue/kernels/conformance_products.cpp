@@ -86,8 +86,7 @@ Outcomes add_bias_grad(Kernels& kernels, const Case& tried) {
 }
 
 // Shapes that are long in one or two directions, so that a device has to cut them up.
-std::vector<Case> product_cases() {
-    std::vector<Case> cases = usual_cases();
+std::vector<Case> long_and(std::vector<Case> cases) {
     for (const DType dtype : {DType::fp32, DType::bf16}) {
         cases.push_back({.dtype = dtype, .rows = 3, .in = 2100, .out = 50});
         cases.push_back({.dtype = dtype, .rows = 2100, .in = 20, .out = 30});
@@ -99,8 +98,8 @@ std::vector<Case> product_cases() {
 
 // The same, and bf16 with weights in fp32.
 std::vector<Case> weight_cases() {
-    std::vector<Case> cases = product_cases();
-    for (Case tried : product_cases()) {
+    std::vector<Case> cases = long_and(usual_cases());
+    for (Case tried : long_and(usual_cases())) {
         if (tried.dtype == DType::bf16) {
             tried.fp32_weight = true;
             cases.push_back(tried);
@@ -116,8 +115,8 @@ std::vector<Operation> product_operations() {
         {"linear", linear, weight_cases()},
         {"linear_residual", linear_residual, weight_cases()},
         {"linear_input_grad", linear_input_grad, weight_cases()},
-        {"add_linear_weight_grad", add_linear_weight_grad, product_cases()},
-        {"add_bias_grad", add_bias_grad, usual_cases()},
+        {"add_linear_weight_grad", add_linear_weight_grad, long_and(sum_cases())},
+        {"add_bias_grad", add_bias_grad, sum_cases()},
     };
 }
 

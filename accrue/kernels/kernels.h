@@ -6,6 +6,7 @@
 #include <string>
 
 #include "accrue/base/pool.h"
+#include "accrue/kernels/moment_view.h"
 #include "accrue/kernels/sum_view.h"
 #include "accrue/tensor/arena.h"
 #include "accrue/tensor/view.h"
@@ -207,6 +208,13 @@ public:
     // With momentum 0, `velocity` may be empty.
     virtual void sgd(const MeanView& gradient, const SgdSettings& settings, View<float> weights, View<float> velocity,
                      AnyView copy) = 0;
+    // The same with moments in 8 bits (moment_codes.h): the moments are read from their codes, the new ones update the
+    // weights as they are, in fp32, and are rounded once, by chance, to new codes and scales. A block belongs to one
+    // thread.
+    virtual void adamw_8bit(const MeanView& gradient, const AdamWSettings& settings, View<float> weights,
+                            const CodedMoments& moments, AnyView copy) = 0;
+    virtual void sgd_8bit(const MeanView& gradient, const SgdSettings& settings, View<float> weights,
+                          const CodedMoments& moments, AnyView copy) = 0;
 
     // ---- moving ----
 

@@ -36,9 +36,10 @@ void finish_grains(const TokenBatch& batch, std::span<const float> losses, Gradi
     }
 }
 
-// fp32 sums are added in grain order, so a row that one grain of the batch holds back must be held back by all of them.
+// Sums that are not exact are added in grain order, so a row that one grain of the batch holds back must be held back by
+// all of them.
 bool holds_alike(const TokenBatch& batch, GradientSink& sink) {
-    return !batch.grains.empty() && sink.sum_of(batch.grains.front().number, 0).kind == SumKind::fp32;
+    return !batch.grains.empty() && sink.sum_of(batch.grains.front().number, 0).kind != SumKind::exact;
 }
 
 // Which words each grain looks up.

@@ -6,11 +6,8 @@ AdamW::AdamW(const Options& options, std::vector<OptimizedTensor> tensors, int64
     : options_(options),
       tensors_(std::move(tensors)),
       kernels_(kernels),
-      first_(take_matrix<float>(kernels.arena(), 1, flat_elements)),
-      second_(take_matrix<float>(kernels.arena(), 1, flat_elements)) {
-    kernels_.fill_zero({first_.block.data(), static_cast<size_t>(first_.block.bytes())});
-    kernels_.fill_zero({second_.block.data(), static_cast<size_t>(second_.block.bytes())});
-}
+      first_(options.moments, tensors_, flat_elements, kernels),
+      second_(options.moments, tensors_, flat_elements, kernels) {}
 
 void AdamW::update(const MeanGradient& gradient, const UpdateSettings& settings, const WeightBuffers& weights) {
     ++counters_.updates;
@@ -25,15 +22,23 @@ void AdamW::update(const MeanGradient& gradient, const UpdateSettings& settings,
     for (size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
         const auto& [offset, elements, decays] = tensors_[tensor];
         numbers.decay = decays ? static_cast<float>(options_.weight_decay) : 0.0F;
-        kernels_.adamw(gradient.of(static_cast<int64_t>(tensor)), numbers,
-                       weights.master.slice_columns(offset, elements), first_.view.slice_columns(offset, elements),
-                       second_.view.slice_columns(offset, elements),
-                       weights.copy.empty() ? AnyView() : weights.copy.slice_columns(offset, elements));
+        const MeanView mean = gradient.of(static_cast<int64_t>(tensor));
+        const View<float> master = weights.master.slice_columns(offset, elements);
+        const AnyView copy = weights.copy.empty() ? AnyView() : weights.copy.slice_columns(offset, elements);
+        if (options_.moments == MomentFormat::fp32) {
+            kernels_.adamw(mean, numbers, master, first_.values_of(tensor), second_.values_of(tensor), copy);
+        } else {
+            kernels_.adamw_8bit(mean, numbers, master,
+                                {.first = first_.codes_of(tensor),
+                                 .second = second_.codes_of(tensor),
+                                 .rounding_key = rounding_key(options_.rounding_seed, tensor)},
+                                copy);
+        }
     }
 }
 
-std::vector<Optimizer::Moment> AdamW::moments() {
-    return {{.name = "first_moment", .values = first_.view}, {.name = "second_moment", .values = second_.view}};
+std::vector<StoredMoment> AdamW::moments() {
+    return {first_.stored("first_moment"), second_.stored("second_moment")};
 }
 
 }  // namespace accrue

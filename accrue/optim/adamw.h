@@ -4,25 +4,27 @@
 
 namespace accrue {
 
-// AdamW: moments in fp32, bias-corrected by the products of the betas actually used, decoupled weight decay.
+// AdamW: moments in fp32 or 8 bits, bias-corrected by the products of the betas actually used, decoupled weight decay.
 class AdamW final : public Optimizer {
 public:
     struct Options {
         double beta1 = 0.9;
         double epsilon = 1e-8;
         double weight_decay = 0;
+        MomentFormat moments = MomentFormat::fp32;
+        uint64_t rounding_seed = 0;  // moments in 8 bits only
     };
     AdamW(const Options& options, std::vector<OptimizedTensor> tensors, int64_t flat_elements, Kernels& kernels);
 
     void update(const MeanGradient& gradient, const UpdateSettings& settings, const WeightBuffers& weights) override;
-    [[nodiscard]] std::vector<Moment> moments() override;
+    [[nodiscard]] std::vector<StoredMoment> moments() override;
 
 private:
     Options options_;
     std::vector<OptimizedTensor> tensors_;
     Kernels& kernels_;
-    Leased<float> first_;
-    Leased<float> second_;
+    MomentBuffer first_;
+    MomentBuffer second_;
 };
 
 }  // namespace accrue

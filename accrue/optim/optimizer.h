@@ -1,20 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "accrue/accumulate/gradient_sum.h"
+#include "accrue/base/random.h"
 #include "accrue/kernels/kernels.h"
+#include "accrue/optim/moments.h"
 
 namespace accrue {
-
-// One tensor as the optimizer sees it.
-struct OptimizedTensor {
-    int64_t offset = 0;
-    int64_t elements = 0;
-    bool decays = false;  // parameters with two or more dimensions do
-};
 
 // The weights an optimizer writes: fp32 master, and where products read bf16, their copy. Both flat.
 struct WeightBuffers {
@@ -35,12 +29,8 @@ public:
 
     virtual void update(const MeanGradient& gradient, const UpdateSettings& settings, const WeightBuffers& weights) = 0;
 
-    // A flat fp32 buffer that belongs to the optimizer's state, laid out like the weights.
-    struct Moment {
-        std::string name;
-        View<float> values;
-    };
-    [[nodiscard]] virtual std::vector<Moment> moments() = 0;
+    // Its state as a checkpoint keeps it, to be written and to be filled again.
+    [[nodiscard]] virtual std::vector<StoredMoment> moments() = 0;
 
     // The numbers that belong to its state, besides the moments.
     struct Counters {
@@ -54,6 +44,11 @@ public:
     void restore(const Counters& counters) { counters_ = counters; }
 
 protected:
+    // What the rounding of a tensor's moments in this update depends on, besides the element.
+    [[nodiscard]] uint64_t rounding_key(uint64_t seed, size_t tensor) const {
+        return mix(seed, static_cast<uint64_t>(counters_.updates), static_cast<uint64_t>(tensor));
+    }
+
     Counters counters_;
 };
 

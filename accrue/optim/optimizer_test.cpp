@@ -77,6 +77,49 @@ TEST_F(OptimizerTest, SgdWithMomentumAndNesterovFollowTheFormula) {
     }
 }
 
+// The update reads the moments before they are rounded, so that a first step is that of fp32 moments; later ones wander
+// around it by the widths of codes.
+TEST_F(OptimizerTest, MomentsInEightBitsFollowThoseInFp32) {
+    const std::vector<OptimizedTensor> tensors = {{.offset = 0, .elements = 3, .decays = true}};
+    for (const bool adam : {true, false}) {
+        std::vector<std::vector<float>> after;
+        for (const MomentFormat format : {MomentFormat::fp32, MomentFormat::eight_bits}) {
+            weights_ = {1.0F, -2.0F, 0.5F};
+            std::unique_ptr<Optimizer> optimizer;
+            if (adam) {
+                optimizer = std::make_unique<AdamW>(AdamW::Options{.moments = format}, tensors, 3, *kernels_);
+            } else {
+                optimizer =
+                    std::make_unique<Sgd>(Sgd::Options{.momentum = 0.9, .moments = format}, tensors, 3, *kernels_);
+            }
+            for (const auto& gradient : kGradients) {
+                feed(*optimizer, gradient, {.rate = 0.01, .beta2 = 0.95});
+                after.push_back(weights_);
+            }
+        }
+        EXPECT_EQ(after[0], after[3]);
+        EXPECT_NE(after[2], after[5]);
+        for (size_t i = 0; i < 3; ++i) {
+            EXPECT_NEAR(after[5][i], after[2][i], 0.002);  // of about 0.02
+        }
+    }
+}
+
+TEST_F(OptimizerTest, TheStateOfEightBitsIsCodesAndScalesOfEachTensor) {
+    AdamW optimizer({.moments = MomentFormat::eight_bits},
+                    {{.offset = 0, .elements = 300}, {.offset = 304, .elements = 128}, {.offset = 432, .elements = 1}},
+                    448, *kernels_);
+    const std::vector<StoredMoment> moments = optimizer.moments();
+    ASSERT_EQ(moments.size(), 2U);
+    EXPECT_EQ(moments[1].name, "second_moment");
+    std::vector<size_t> bytes;
+    for (const StoredMoment::Part& part : moments[0].parts) {
+        EXPECT_EQ(part.suffix, part.dtype == "U8" ? "" : ".scales");
+        bytes.push_back(part.bytes.size());
+    }
+    EXPECT_EQ(bytes, (std::vector<size_t>{300, 12, 128, 4, 1, 4}));
+}
+
 TEST_F(OptimizerTest, VectorsDoNotDecay) {
     Sgd optimizer({.momentum = 0, .weight_decay = 0.5}, {{.offset = 0, .elements = 3, .decays = false}}, 3, *kernels_);
     feed(optimizer, {0, 0, 0}, {.rate = 0.1});

@@ -5,8 +5,7 @@ namespace accrue {
 Sgd::Sgd(const Options& options, std::vector<OptimizedTensor> tensors, int64_t flat_elements, Kernels& kernels)
     : options_(options), tensors_(std::move(tensors)), kernels_(kernels) {
     if (options_.momentum > 0) {
-        velocity_ = take_matrix<float>(kernels.arena(), 1, flat_elements);
-        kernels_.fill_zero({velocity_.block.data(), static_cast<size_t>(velocity_.block.bytes())});
+        velocity_.emplace(options_.moments, tensors_, flat_elements, kernels);
     }
 }
 
@@ -18,17 +17,26 @@ void Sgd::update(const MeanGradient& gradient, const UpdateSettings& settings, c
     for (size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
         const auto& [offset, elements, decays] = tensors_[tensor];
         numbers.decay = decays ? static_cast<float>(options_.weight_decay) : 0.0F;
-        kernels_.sgd(gradient.of(static_cast<int64_t>(tensor)), numbers, weights.master.slice_columns(offset, elements),
-                     velocity_.view.empty() ? View<float>() : velocity_.view.slice_columns(offset, elements),
-                     weights.copy.empty() ? AnyView() : weights.copy.slice_columns(offset, elements));
+        const MeanView mean = gradient.of(static_cast<int64_t>(tensor));
+        const View<float> master = weights.master.slice_columns(offset, elements);
+        const AnyView copy = weights.copy.empty() ? AnyView() : weights.copy.slice_columns(offset, elements);
+        if (velocity_ && options_.moments == MomentFormat::eight_bits) {
+            kernels_.sgd_8bit(mean, numbers, master,
+                              {.first = velocity_->codes_of(tensor),
+                               .second = {},
+                               .rounding_key = rounding_key(options_.rounding_seed, tensor)},
+                              copy);
+        } else {
+            kernels_.sgd(mean, numbers, master, velocity_ ? velocity_->values_of(tensor) : View<float>(), copy);
+        }
     }
 }
 
-std::vector<Optimizer::Moment> Sgd::moments() {
-    if (velocity_.view.empty()) {
+std::vector<StoredMoment> Sgd::moments() {
+    if (!velocity_) {
         return {};
     }
-    return {{.name = "velocity", .values = velocity_.view}};
+    return {velocity_->stored("velocity")};
 }
 
 }  // namespace accrue

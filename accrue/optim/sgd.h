@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "accrue/optim/optimizer.h"
 
 namespace accrue {
@@ -11,17 +13,19 @@ public:
         double momentum = 0;
         SgdSettings::Kind kind = SgdSettings::Kind::plain;
         double weight_decay = 0;
+        MomentFormat moments = MomentFormat::fp32;
+        uint64_t rounding_seed = 0;  // a velocity in 8 bits only
     };
     Sgd(const Options& options, std::vector<OptimizedTensor> tensors, int64_t flat_elements, Kernels& kernels);
 
     void update(const MeanGradient& gradient, const UpdateSettings& settings, const WeightBuffers& weights) override;
-    [[nodiscard]] std::vector<Moment> moments() override;
+    [[nodiscard]] std::vector<StoredMoment> moments() override;
 
 private:
     Options options_;
     std::vector<OptimizedTensor> tensors_;
     Kernels& kernels_;
-    Leased<float> velocity_;  // none without momentum
+    std::optional<MomentBuffer> velocity_;  // none without momentum
 };
 
 }  // namespace accrue

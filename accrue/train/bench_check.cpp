@@ -59,10 +59,7 @@ Gradients gradients_of(const Settings& settings, const ModelConfig& model, const
         std::vector<double>& values = gradients.emplace_back();
         values.reserve(static_cast<size_t>(view.elements));
         for (int64_t i = 0; i < view.elements; ++i) {
-            const double sum = view.kind == SumKind::exact
-                                   ? static_cast<double>(static_cast<const int64_t*>(view.data)[i])
-                                   : static_cast<double>(static_cast<const float*>(view.data)[i]);
-            values.push_back(sum * view.factor);
+            values.push_back(view.at(i));
         }
     }
     return gradients;

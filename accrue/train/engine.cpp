@@ -35,18 +35,42 @@ std::vector<OptimizedTensor> optimized_tensors(const ParameterList& list) {
     return tensors;
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const Settings::Optimizer& settings, const ParameterList& list,
-                                          Kernels& kernels) {
+SumKind sum_kind_of(const std::string& sums) {
+    static const std::map<std::string, SumKind> kKinds = {{"exact", SumKind::exact},
+                                                          {"fp32", SumKind::fp32},
+                                                          {"bf16", SumKind::bf16},
+                                                          {"bf16-stochastic", SumKind::bf16_stochastic},
+                                                          {"bf16-kahan", SumKind::bf16_kahan}};
+    return kKinds.at(sums);
+}
+
+// Each use of the seed has a number of its own, so that no two see the same random bits.
+uint64_t seed_for(const Settings& settings, uint64_t use) {
+    return mix(static_cast<uint64_t>(settings.run.seed), use);
+}
+constexpr uint64_t kDropout = 0x64726f70;
+constexpr uint64_t kSumRounding = 0x73756d73;
+constexpr uint64_t kMomentRounding = 0x6d6f6d65;
+
+std::unique_ptr<Optimizer> make_optimizer(const Settings& all, const ParameterList& list, Kernels& kernels) {
+    const Settings::Optimizer& settings = all.optimizer;
+    const MomentFormat moments = settings.moments == "8bit" ? MomentFormat::eight_bits : MomentFormat::fp32;
+    const uint64_t rounding_seed = seed_for(all, kMomentRounding);
     if (settings.name == "sgd") {
         return std::make_unique<Sgd>(
             Sgd::Options{.momentum = settings.momentum,
                          .kind = settings.nesterov ? SgdSettings::Kind::nesterov : SgdSettings::Kind::plain,
-                         .weight_decay = settings.weight_decay},
+                         .weight_decay = settings.weight_decay,
+                         .moments = moments,
+                         .rounding_seed = rounding_seed},
             optimized_tensors(list), list.flat_elements, kernels);
     }
-    return std::make_unique<AdamW>(
-        AdamW::Options{.beta1 = settings.beta1, .epsilon = settings.epsilon, .weight_decay = settings.weight_decay},
-        optimized_tensors(list), list.flat_elements, kernels);
+    return std::make_unique<AdamW>(AdamW::Options{.beta1 = settings.beta1,
+                                                  .epsilon = settings.epsilon,
+                                                  .weight_decay = settings.weight_decay,
+                                                  .moments = moments,
+                                                  .rounding_seed = rounding_seed},
+                                   optimized_tensors(list), list.flat_elements, kernels);
 }
 
 Schedule schedule_of(const Settings::Schedule& settings) {
@@ -76,7 +100,8 @@ Engine::Rules rules_of(const Settings& settings, int64_t longest_sample) {
                                 settings.optimizer.rate_samples),
             .beta2 = settings.optimizer.beta2,
             .beta2_half_life_tokens = static_cast<double>(settings.optimizer.beta2_half_life_tokens),
-            .clip_norm = settings.optimizer.clip_norm};
+            .clip_norm = settings.optimizer.clip_norm,
+            .rounding_seed = seed_for(settings, kSumRounding)};
 }
 
 }  // namespace
@@ -103,11 +128,11 @@ Engine::Engine(const Settings& settings, const ModelConfig& config, int64_t long
       model(config,
             {.dtype = dtype_of_settings(settings),
              .longest_sample = longest_sample,
-             .dropout_seed = mix(static_cast<uint64_t>(settings.run.seed), 0x64726f70)},
+             .dropout_seed = seed_for(settings, kDropout)},
             kernels),
-      sum(sum_tensors(model.parameters()), model.parameters().flat_elements,
-          settings.compute.sums == "fp32" ? SumKind::fp32 : SumKind::exact, kernels),
-      optimizer(make_optimizer(settings.optimizer, model.parameters(), kernels)),
+      sum(sum_tensors(model.parameters()), model.parameters().flat_elements, sum_kind_of(settings.compute.sums),
+          kernels),
+      optimizer(make_optimizer(settings, model.parameters(), kernels)),
       rules(rules_of(settings, longest_sample)),
       dtype_(dtype_of_settings(settings)),
       master_(take_matrix<float>(kernels.arena(), 1, model.parameters().flat_elements)) {
@@ -136,6 +161,10 @@ void Engine::refresh_copy() {
     if (!weights.copy.empty()) {
         kernels.cast(weights.master, {}, weights.copy);
     }
+}
+
+uint64_t Engine::rounding_seed() const {
+    return mix(rules.rounding_seed, static_cast<uint64_t>(state.step));
 }
 
 std::string Engine::weights_hash() const {

@@ -36,6 +36,7 @@ struct Engine {
         double beta2 = 0;
         double beta2_half_life_tokens = 0;
         double clip_norm = 0;
+        uint64_t rounding_seed = 0;  // of stochastic sums
     } rules;
 
     // What a run is between two steps, besides weights and moments.
@@ -56,6 +57,8 @@ struct Engine {
     [[nodiscard]] Weights weights_to_read() const;
     // After the master changed by other means than the optimizer: renews the copy.
     void refresh_copy();
+    // What stochastic rounding in the next window depends on, besides grain, tensor and element.
+    [[nodiscard]] uint64_t rounding_seed() const;
     // A checksum of all weights, gaps left out.
     [[nodiscard]] std::string weights_hash() const;
 

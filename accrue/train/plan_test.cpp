@@ -140,6 +140,36 @@ TEST(PlanTest, FewerRowsOfLogitsAndNoCopyOfTheWeightsTakeLess) {
     EXPECT_EQ(many.peak_bytes - converted.peak_bytes, many.resident_bytes - converted.resident_bytes);
 }
 
+TEST(PlanTest, SmallFormatsArePlannedToTheByteAndTakeWhatTheyPromise) {
+    const ModelConfig model = preset_config("tiny");
+    Settings settings;
+    settings.window = {.samples = 2, .grain_samples = 1, .micro_batch_grains = 1};
+    const auto resident = [&](const std::string& sums, const std::string& moments) {
+        settings.compute.sums = sums;
+        settings.optimizer.moments = moments;
+        return plan_arena(settings, model, 64, 1).resident_bytes;
+    };
+    const auto elements = static_cast<double>(decoder_parameters(model).list.flat_elements);
+    const int64_t whole = resident("exact", "fp32");
+    const auto saved = [&](const std::string& sums, const std::string& moments) {
+        return static_cast<double>(whole - resident(sums, moments)) / elements;
+    };
+    EXPECT_NEAR(saved("fp32", "fp32"), 4, 1e-3);
+    EXPECT_NEAR(saved("bf16", "fp32"), 6, 1e-3);
+    EXPECT_NEAR(saved("bf16-stochastic", "fp32"), 6, 1e-3);
+    EXPECT_NEAR(saved("bf16-kahan", "fp32"), 4, 1e-3);
+    EXPECT_NEAR(saved("exact", "8bit"), 8 - 2 * (1 + 4.0 / 128), 2e-3);
+    EXPECT_NEAR(saved("bf16", "8bit"), 6 + 8 - 2 * (1 + 4.0 / 128), 3e-3);
+    for (const char* sums : {"bf16", "bf16-stochastic", "bf16-kahan"}) {
+        SCOPED_TRACE(sums);
+        settings.compute.sums = sums;
+        settings.optimizer.moments = "8bit";
+        expect_exact(settings, model, 64, 2);
+    }
+    settings.optimizer.name = "sgd";
+    expect_exact(settings, model, 64, 2);
+}
+
 TEST(PlanTest, TheDefaultJobIsPlannedExactlyToo) {
     Settings settings;
     settings.window = {.samples = 4, .grain_samples = 4, .micro_batch_grains = 1};

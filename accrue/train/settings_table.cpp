@@ -25,10 +25,6 @@ bool is_gpu(const std::string& device) {
     return device == "cuda" || (device.starts_with("cuda:") && all_digits(std::string_view(device).substr(5)));
 }
 
-bool is_half_sum(const std::string& sums) {
-    return sums == "bf16" || sums == "bf16-stochastic" || sums == "bf16-kahan";
-}
-
 // "16GiB", "1.5 TB", "4096".
 bool is_memory_size(const std::string& memory) {
     const size_t digits = memory.find_first_not_of("0123456789.");
@@ -179,9 +175,8 @@ std::vector<Setting> optimizer_settings() {
          .bounds = {.at_least = 0}},
         {.name = "moments",
          .place = [](Settings& s) -> SettingPlace { return &s.optimizer.moments; },
-         .meaning = "number format of the optimizer's state",
-         .values = {"fp32"},
-         .planned = [](const std::string& text) { return text == "8bit"; }},
+         .meaning = "number format of the optimizer's state, part of the run's definition",
+         .values = {"fp32", "8bit"}},
     };
 }
 
@@ -228,9 +223,8 @@ std::vector<Setting> compute_settings() {
          .bounds = {.at_least = 0, .limit = kMostThreads}},
         {.name = "sums",
          .place = [](Settings& s) -> SettingPlace { return &s.compute.sums; },
-         .meaning = "how gradients are added up; \"exact\" depends on no order",
-         .values = {"exact", "fp32"},
-         .planned = is_half_sum},
+         .meaning = "how gradients are added up; \"exact\" depends on no order, the others keep that of the grains",
+         .values = {"exact", "fp32", "bf16", "bf16-stochastic", "bf16-kahan"}},
         {.name = "memory",
          .place = [](Settings& s) -> SettingPlace { return &s.compute.memory; },
          .meaning = "how much the run may take",

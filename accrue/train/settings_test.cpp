@@ -288,23 +288,36 @@ TEST_F(SettingsTest, ATextThatIsNotInTheListIsRefusedWithTheList) {
                 HasSubstr("must be \"constant\", \"linear\", \"cosine\" or \"wsd\""));
     EXPECT_THAT(override_error("compute.device=cuda:x"), HasSubstr("must be \"cpu\" or \"reference\""));
     EXPECT_THAT(override_error("compute.dtype=fp8"), HasSubstr("must be \"bf16\" or \"fp32\""));
-    EXPECT_THAT(override_error("compute.sums=double"), HasSubstr("must be \"exact\" or \"fp32\""));
+    EXPECT_THAT(override_error("compute.sums=double"),
+                HasSubstr("must be \"exact\", \"fp32\", \"bf16\", \"bf16-stochastic\" or \"bf16-kahan\""));
     EXPECT_THAT(override_error("compute.memory=lots"), HasSubstr("must be \"auto\""));
     EXPECT_THAT(override_error("compute.memory=16 apples"), HasSubstr("must be \"auto\""));
     EXPECT_THAT(override_error("compute.recompute=all"),
                 HasSubstr("must be \"auto\", \"nothing\", \"cheap\" or \"block\""));
-    EXPECT_THAT(override_error("optimizer.moments=4bit"), HasSubstr("must be \"fp32\""));
+    EXPECT_THAT(override_error("optimizer.moments=4bit"), HasSubstr("must be \"fp32\" or \"8bit\""));
     EXPECT_THAT(override_error("compute.instruction_set=neon"),
                 HasSubstr("must be \"\", \"avx2\", \"avx512\", \"avx512-bf16\" or \"amx\""));
+}
+
+TEST_F(SettingsTest, EveryNumberFormatIsAccepted) {
+    for (const char* sums : {"exact", "fp32", "bf16", "bf16-stochastic", "bf16-kahan"}) {
+        EXPECT_EQ(read_settings({}, {cat("compute.sums=", sums)}).compute.sums, sums);
+    }
+    for (const char* moments : {"fp32", "8bit"}) {
+        for (const char* name : {"adamw", "sgd"}) {
+            const Settings settings =
+                read_settings({}, {cat("optimizer.moments=", moments), cat("optimizer.name=", name)});
+            EXPECT_EQ(settings.optimizer.moments, moments);
+        }
+    }
 }
 
 TEST_F(SettingsTest, AFeatureThatDoesNotExistYetIsRefusedAndNeverIgnored) {
     EXPECT_EQ(error("[compute]\ndevice = 'cuda:0'\n"),
               "run.toml, line 2: compute.device is \"cuda:0\", which this version does not have yet. "
               "Use \"cpu\" or \"reference\".");
-    for (const char* text : {"compute.device=cuda", "compute.device=cuda:12", "compute.dtype=fp16", "compute.sums=bf16",
-                             "compute.sums=bf16-stochastic", "compute.sums=bf16-kahan", "compute.memory=16GiB",
-                             "compute.memory=1.5 TB", "compute.memory=\"4096\"", "optimizer.moments=8bit"}) {
+    for (const char* text : {"compute.device=cuda", "compute.device=cuda:12", "compute.dtype=fp16",
+                             "compute.memory=16GiB", "compute.memory=1.5 TB", "compute.memory=\"4096\""}) {
         EXPECT_THAT(override_error(text), HasSubstr("which this version does not have yet. Use \"")) << text;
     }
 }

@@ -92,6 +92,49 @@ void read_flat(const SafetensorsFile& file, const ParameterList& parameters, std
     }
 }
 
+std::string name_of(const StoredMoment::Part& part, const ParameterList& parameters) {
+    return cat(parameters[part.tensor].name, part.suffix);
+}
+
+std::vector<TensorToStore> moment_tensors(const ParameterList& parameters, const StoredMoment& moment) {
+    std::vector<TensorToStore> tensors;
+    for (const StoredMoment::Part& part : moment.parts) {
+        const std::vector<int64_t> scales = {static_cast<int64_t>(part.bytes.size() / sizeof(float))};
+        tensors.push_back({name_of(part, parameters), std::string(part.dtype),
+                           part.suffix.empty() ? parameters[part.tensor].shape : scales, part.bytes});
+    }
+    return tensors;
+}
+
+void read_moment(const SafetensorsFile& file, const ParameterList& parameters, const StoredMoment& moment) {
+    for (const StoredMoment::Part& part : moment.parts) {
+        const std::string name = name_of(part, parameters);
+        const StoredTensor& found = file.at(name);
+        if (found.dtype != part.dtype || found.bytes != static_cast<int64_t>(part.bytes.size())) {
+            throw Error(cat(file.path().string(), ": ", name, " has ", found.bytes, " bytes of ", found.dtype,
+                            ", but this run keeps ", part.bytes.size(), " bytes of ", part.dtype,
+                            ". Put optimizer.moments back, or start a new run."));
+        }
+        file.read_bytes(found, part.bytes);
+    }
+}
+
+// A window's sums as they lie in memory.
+TensorToStore sums_tensor(const GradientSum& sum) {
+    const auto bytes = sum.bytes();
+    const int64_t elements = static_cast<int64_t>(bytes.size()) / bytes_of(sum.kind());
+    switch (sum.kind()) {
+        case SumKind::exact:
+            return {"sums", "I64", {elements}, bytes};
+        case SumKind::fp32:
+            return {"sums", "F32", {elements}, bytes};
+        case SumKind::bf16_kahan:
+            return {"sums", "BF16", {elements, 2}, bytes};  // each sum, and what it lost
+        default:
+            return {"sums", "BF16", {elements}, bytes};
+    }
+}
+
 Json state_json(const Engine& engine, const std::string& definition) {
     const Engine::State& state = engine.state;
     const Optimizer::Counters& counters = engine.optimizer->counters();
@@ -111,10 +154,16 @@ Json state_json(const Engine& engine, const std::string& definition) {
             {"definition", Json::parse(definition)}};
 }
 
+// A key's value in a checkpoint; moments were fp32 before they were part of a definition.
+Json defined(const Json& stored, const std::string& key) {
+    const Json before = key == "optimizer.moments" ? Json("fp32") : Json();
+    return stored.contains(key) ? stored.at(key) : before;
+}
+
 // Compares what a checkpoint was made with to what the run asks for.
 void check_definition(const std::filesystem::path& checkpoint, const Json& stored, const Json& wanted) {
     for (const auto& [key, value] : wanted.items()) {
-        const Json found = stored.contains(key) ? stored.at(key) : Json();
+        const Json found = defined(stored, key);
         if (found != value) {
             throw Error(cat(checkpoint.string(), " belongs to another run: it was made with ", key, " = ", found.dump(),
                             ", this run has ", value.dump(), ". Start a new run, or put the setting back."));
@@ -131,13 +180,19 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
         shapes.add(std::as_bytes(std::span(parameter.shape)));
     }
     const Settings& settings = inputs.settings;
-    const Json json = {
-        {"model family", inputs.model.family},       {"model parameters", parameters.trainable()},
-        {"model tensors", shapes.digest()},          {"training data", inputs.train->fingerprint()},
-        {"data.order", settings.data.order},         {"window.samples", settings.window.samples},
-        {"window.tokens", settings.window.tokens},   {"window.grain_samples", settings.window.grain_samples},
-        {"optimizer.name", settings.optimizer.name}, {"compute.dtype", settings.compute.dtype},
-        {"compute.sums", settings.compute.sums},     {"run.seed", settings.run.seed}};
+    const Json json = {{"model family", inputs.model.family},
+                       {"model parameters", parameters.trainable()},
+                       {"model tensors", shapes.digest()},
+                       {"training data", inputs.train->fingerprint()},
+                       {"data.order", settings.data.order},
+                       {"window.samples", settings.window.samples},
+                       {"window.tokens", settings.window.tokens},
+                       {"window.grain_samples", settings.window.grain_samples},
+                       {"optimizer.name", settings.optimizer.name},
+                       {"optimizer.moments", settings.optimizer.moments},
+                       {"compute.dtype", settings.compute.dtype},
+                       {"compute.sums", settings.compute.sums},
+                       {"run.seed", settings.run.seed}};
     return json.dump();
 }
 
@@ -148,15 +203,13 @@ void save_state(Engine& engine, const std::string& definition, const std::filesy
     };
     std::vector<CheckpointFile> files;
     files.push_back({.name = "weights", .tensors = named_tensors(parameters, flat(engine.weights.master))});
-    for (const auto& [name, values] : engine.optimizer->moments()) {
-        files.push_back({.name = name, .tensors = named_tensors(parameters, flat(values))});
+    for (const StoredMoment& moment : engine.optimizer->moments()) {
+        files.push_back({.name = moment.name, .tensors = moment_tensors(parameters, moment)});
     }
     const LedgerArrays ledger(engine.sum.ledger());
     if (engine.state.window_open) {
-        const auto sums = engine.sum.bytes();
-        const char* dtype = engine.sum.kind() == SumKind::exact ? "I64" : "F32";
         auto tensors = ledger.tensors();
-        tensors.push_back({"sums", dtype, {static_cast<int64_t>(sums.size()) / bytes_of(engine.sum.kind())}, sums});
+        tensors.push_back(sums_tensor(engine.sum));
         files.push_back({.name = "window", .tensors = std::move(tensors)});
     }
     write_checkpoint(checkpoints, engine.state.step, files, state_json(engine, definition).dump(2) + "\n");
@@ -173,8 +226,8 @@ void load_state(Engine& engine, const std::string& definition, const std::filesy
     const ParameterList& parameters = engine.model.parameters();
     const auto flat = [](View<float> view) { return std::span<float>(view.data, static_cast<size_t>(view.columns)); };
     read_flat(reader.file("weights"), parameters, flat(engine.weights.master));
-    for (const auto& [name, values] : engine.optimizer->moments()) {
-        read_flat(reader.file(name), parameters, flat(values));
+    for (const StoredMoment& moment : engine.optimizer->moments()) {
+        read_moment(reader.file(moment.name), parameters, moment);
     }
     engine.optimizer->restore(
         {.updates = json.at("updates"), .beta1_power = json.at("beta1_power"), .beta2_power = json.at("beta2_power")});
@@ -188,7 +241,7 @@ void load_state(Engine& engine, const std::string& definition, const std::filesy
     if (engine.state.window_open) {
         const SafetensorsFile& window = reader.file("window");
         engine.sum.restore(read_ledger(window, parameters.count()),
-                           Units(json.at("window_units").get<std::vector<int32_t>>()));
+                           Units(json.at("window_units").get<std::vector<int32_t>>()), engine.rounding_seed());
         window.read_bytes(window.at("sums"), engine.sum.bytes());
     }
     engine.refresh_copy();

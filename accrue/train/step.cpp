@@ -35,7 +35,8 @@ void open_window(Engine& engine, const BatchSource& data, const Window& window) 
         return;  // resumed in the middle
     }
     const bool needs_units = engine.sum.kind() == SumKind::exact && engine.state.units.empty();
-    engine.sum.open(window.grains(), needs_units ? first_units(engine, data, window) : engine.state.units);
+    engine.sum.open(window.grains(), needs_units ? first_units(engine, data, window) : engine.state.units,
+                    engine.rounding_seed());
     engine.state.window_open = true;
     engine.state.replays = 0;
 }

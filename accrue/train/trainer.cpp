@@ -45,6 +45,12 @@ std::string window_text(const Settings& settings) {
                                       : fmt::format("{} samples", settings.window.samples);
 }
 
+// The number formats of sums and, where they are not fp32, of moments.
+std::string formats_text(const Settings& settings) {
+    const std::string& moments = settings.optimizer.moments;
+    return cat("sums ", settings.compute.sums, moments == "fp32" ? "" : ", moments " + moments);
+}
+
 ArenaPlan checked_plan(const RunInputs& inputs, int threads) {
     const ArenaPlan plan = plan_arena(inputs.settings, inputs.model, inputs.longest_sample(), threads);
     if (const auto available = available_memory()) {
@@ -116,9 +122,9 @@ void Trainer::begin() {
     progress_.note(fmt::format("accrue: {} parameters, {} samples of up to {} tokens",
                                engine_.model.parameters().trainable(), inputs_.train->size(),
                                inputs_.longest_sample()));
-    progress_.note(fmt::format("window: {}, grains of {} sample(s), {} grain(s) a micro-batch, sums {}",
+    progress_.note(fmt::format("window: {}, grains of {} sample(s), {} grain(s) a micro-batch, {}",
                                window_text(settings), settings.window.grain_samples, engine_.rules.micro_batch_grains,
-                               settings.compute.sums));
+                               formats_text(settings)));
     progress_.note(fmt::format("device: {}; {}; memory planned: {}", kernels_->description(), settings.compute.dtype,
                                format_bytes(plan_.peak_bytes)));
     progress_.note(
@@ -235,7 +241,7 @@ void Trainer::write_report() const {
                                {"Grain", fmt::format("{} sample(s)", settings.window.grain_samples)},
                                {"Sequence", fmt::format("up to {} tokens", inputs_.longest_sample())},
                                {"Optimizer", fmt::format("{}, rate {:g}", settings.optimizer.name, engine_.rules.rate)},
-                               {"Numbers", fmt::format("{}, sums {}", settings.compute.dtype, settings.compute.sums)},
+                               {"Numbers", fmt::format("{}, {}", settings.compute.dtype, formats_text(settings))},
                                {"Device", kernels_->description()},
                                {"Seed", std::to_string(settings.run.seed)}},
                      .validation_before = summary_.validation_before}));

@@ -132,6 +132,16 @@ void CpuKernels::sgd(const MeanView& gradient, const SgdSettings& settings, View
     cpu::sgd(context_, gradient, settings, weights, velocity, copy);
 }
 
+void CpuKernels::adamw_8bit(const MeanView& gradient, const AdamWSettings& settings, View<float> weights,
+                            const CodedMoments& moments, AnyView copy) {
+    cpu::adamw_8bit(context_, gradient, settings, weights, moments, copy);
+}
+
+void CpuKernels::sgd_8bit(const MeanView& gradient, const SgdSettings& settings, View<float> weights,
+                          const CodedMoments& moments, AnyView copy) {
+    cpu::sgd_8bit(context_, gradient, settings, weights, moments, copy);
+}
+
 void CpuKernels::cast(View<const float> input, const Dropout& dropout, AnyView output) {
     cpu::cast(context_, input, dropout, output);
 }

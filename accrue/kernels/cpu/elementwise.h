@@ -69,6 +69,11 @@ void adamw(const Context& context, const MeanView& gradient, const AdamWSettings
            View<float> first_moment, View<float> second_moment, AnyView copy);
 void sgd(const Context& context, const MeanView& gradient, const SgdSettings& settings, View<float> weights,
          View<float> velocity, AnyView copy);
+// optimizer_8bit.cpp
+void adamw_8bit(const Context& context, const MeanView& gradient, const AdamWSettings& settings, View<float> weights,
+                const CodedMoments& moments, AnyView copy);
+void sgd_8bit(const Context& context, const MeanView& gradient, const SgdSettings& settings, View<float> weights,
+              const CodedMoments& moments, AnyView copy);
 
 // moving.cpp
 void cast(const Context& context, View<const float> input, const Dropout& dropout, AnyView output);

@@ -12,6 +12,7 @@
 
 #include <hwy/highway.h>
 
+#include "accrue/kernels/cpu/bf16_add-inl.h"
 #include "accrue/kernels/cpu/lanes-inl.h"
 #include "accrue/kernels/sum_view.h"
 
@@ -34,6 +35,11 @@ public:
             float* places = static_cast<float*>(sum_.data) + first;
             add_to(values, count, [places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
                 store_lanes(HalfFloats(), hn::Add(load_lanes(HalfFloats(), places + i, left), value), places + i, left);
+            });
+        } else if (sum_.kind != SumKind::exact) {
+            with_bf16_sum(sum_, [&](auto sum) HWY_ATTR {
+                add_to(values, count,
+                       [&](HalfVector value, int64_t i, int64_t left) HWY_ATTR { sum.add(value, first + i, left); });
             });
         } else if (ordinary) {
             int64_t* places = static_cast<int64_t*>(sum_.data) + first;

@@ -100,8 +100,9 @@ HWY_INLINE void store(FloatVector vector, float* to, int64_t count) {
 }
 
 // Each lane as accrue::Bf16 would round it, its bits in the lower half of a word; Highway's own conversion truncates.
-HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> bf16_words(FloatVector vector) {
-    const hn::Rebind<uint32_t, Floats> words;
+template <class Vector>
+HWY_INLINE hn::Vec<hn::Rebind<uint32_t, hn::DFromV<Vector>>> bf16_words(Vector vector) {
+    const hn::Rebind<uint32_t, hn::DFromV<Vector>> words;
     const auto bits = hn::BitCast(words, vector);
     const auto upper = hn::ShiftRight<16>(bits);
     const auto odd = hn::And(upper, hn::Set(words, 1));

@@ -8,44 +8,12 @@
 
 #include "accrue/kernels/cpu/elementwise.h"
 #include "accrue/kernels/cpu/lanes-inl.h"
+#include "accrue/kernels/cpu/mean-inl.h"
 #include "accrue/kernels/cpu/pieces.h"
 #include "accrue/kernels/cpu/workspace.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace accrue::cpu::HWY_NAMESPACE {
-
-// Elements of a mean gradient in double: as many as a vector holds.
-HWY_INLINE DoubleVector mean_lanes(const int64_t* sums, double factor, int64_t left) {
-    const auto sum = load_lanes(hn::Rebind<int64_t, Doubles>(), sums, left);
-    return hn::Mul(hn::ConvertTo(Doubles(), sum), hn::Set(Doubles(), factor));
-}
-
-HWY_INLINE DoubleVector mean_lanes(const float* sums, double factor, int64_t left) {
-    return hn::Mul(hn::PromoteTo(Doubles(), load_floats(HalfFloats(), sums, left)), hn::Set(Doubles(), factor));
-}
-
-// The same rounded to a full vector of floats.
-template <class Sum>
-HWY_INLINE FloatVector gradient_lanes(const Sum* sums, double factor, int64_t left) {
-#if HWY_TARGET == HWY_SCALAR
-    return rounded_to_floats(mean_lanes(sums, factor, left));
-#else
-    const int64_t above = std::max<int64_t>(0, left - kDoubleLanes);
-    const auto lower = rounded_to_floats(mean_lanes(sums, factor, left));
-    const auto upper = rounded_to_floats(mean_lanes(sums + kDoubleLanes, factor, above));
-    return hn::Combine(Floats(), upper, lower);
-#endif
-}
-
-// Calls body with the sums' elements, int64_t or float.
-template <class Body>
-void with_sums(const MeanView& gradient, const Body& body) {
-    if (gradient.kind == SumKind::exact) {
-        body(static_cast<const int64_t*>(gradient.data));
-    } else {
-        body(static_cast<const float*>(gradient.data));
-    }
-}
 
 template <class Sum>
 double block_squares(const Sum* sums, double factor, int64_t count) {
@@ -76,19 +44,6 @@ void squared_norm_blocks(Pool& pool, const MeanView& gradient, double* squares) 
             }
         });
     });
-}
-
-// Writes new weights, and their copy where there is one.
-HWY_INLINE void store_weights(FloatVector updated, int64_t i, int64_t left, float* weights, const AnyView& copy) {
-    store(updated, weights + i, left);
-    if (copy.empty()) {
-        return;
-    }
-    if (copy.dtype == DType::bf16) {
-        store(updated, static_cast<Bf16*>(copy.data) + i, left);
-    } else {
-        store(updated, static_cast<float*>(copy.data) + i, left);
-    }
 }
 
 void adamw(Pool& pool, const MeanView& gradient, const AdamWSettings& settings, View<float> weights,

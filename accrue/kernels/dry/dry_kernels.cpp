@@ -103,6 +103,8 @@ void DryKernels::embed(View<const int32_t>, View<const float>, View<const int32_
 void DryKernels::cross_entropy(View<float>, View<const int32_t>, View<float>, AnyView) {}
 void DryKernels::adamw(const MeanView&, const AdamWSettings&, View<float>, View<float>, View<float>, AnyView) {}
 void DryKernels::sgd(const MeanView&, const SgdSettings&, View<float>, View<float>, AnyView) {}
+void DryKernels::adamw_8bit(const MeanView&, const AdamWSettings&, View<float>, const CodedMoments&, AnyView) {}
+void DryKernels::sgd_8bit(const MeanView&, const SgdSettings&, View<float>, const CodedMoments&, AnyView) {}
 void DryKernels::cast(View<const float>, const Dropout&, AnyView) {}
 void DryKernels::fill_zero(std::span<std::byte>) {}
 void DryKernels::copy_in(std::span<const std::byte>, std::span<std::byte>) {}

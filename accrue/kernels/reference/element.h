@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "accrue/base/random.h"
+#include "accrue/kernels/bf16_sum.h"
 #include "accrue/kernels/kernels.h"
 
 namespace accrue {
@@ -47,16 +48,25 @@ inline void store(const AnyView& view, int64_t r, int64_t c, double x) {
 
 // Element i of a mean gradient.
 [[nodiscard]] inline double value(const MeanView& gradient, int64_t i) {
-    const double sum = gradient.kind == SumKind::exact
-                           ? static_cast<double>(static_cast<const int64_t*>(gradient.data)[i])
-                           : static_cast<double>(static_cast<const float*>(gradient.data)[i]);
-    return sum * gradient.factor;
+    return gradient.at(i);
 }
 
 // round_to_even(x) as a 64-bit integer. What does not fit becomes 0: the record's `largest` tells that the window
 // must be replayed with a larger unit, so the value is never used.
 [[nodiscard]] inline uint64_t whole_units(double x) {
     return std::abs(x) < 0x1p63 ? static_cast<uint64_t>(static_cast<int64_t>(std::nearbyint(x))) : 0;
+}
+
+inline void add_to_bf16(const SumView& sum, int64_t place, float x) {
+    if (sum.kind == SumKind::bf16_kahan) {
+        KahanBf16& element = static_cast<KahanBf16*>(sum.data)[place];
+        element = added_with_loss(element, x);
+        return;
+    }
+    Bf16& element = static_cast<Bf16*>(sum.data)[place];
+    element = sum.kind == SumKind::bf16
+                  ? added_to_nearest(element, x)
+                  : added_by_chance(element, x, random_bits(sum.rounding_key, static_cast<uint64_t>(place)) >> 16);
 }
 
 // Adds a grain's total of element (r, c) to the window's sum and to the grain's record.
@@ -72,10 +82,15 @@ inline void add(const SumView& sum, int64_t r, int64_t c, double total) {
     if (sum.data == nullptr) {
         return;
     }
-    if (sum.kind == SumKind::exact) {
-        static_cast<uint64_t*>(sum.data)[place] += whole_units(x * sum.per_unit);  // unsigned, so that it wraps
-    } else {
-        static_cast<float*>(sum.data)[place] += x;
+    switch (sum.kind) {
+        case SumKind::exact:
+            static_cast<uint64_t*>(sum.data)[place] += whole_units(x * sum.per_unit);  // unsigned, so that it wraps
+            break;
+        case SumKind::fp32:
+            static_cast<float*>(sum.data)[place] += x;
+            break;
+        default:
+            add_to_bf16(sum, place, x);
     }
 }
 

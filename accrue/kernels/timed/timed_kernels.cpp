@@ -168,6 +168,18 @@ void TimedKernels::sgd(const MeanView& gradient, const SgdSettings& settings, Vi
     inner_.sgd(gradient, settings, weights, velocity, copy);
 }
 
+void TimedKernels::adamw_8bit(const MeanView& gradient, const AdamWSettings& settings, View<float> weights,
+                              const CodedMoments& moments, AnyView copy) {
+    const Watch watch(*this, Part::optimizer);
+    inner_.adamw_8bit(gradient, settings, weights, moments, copy);
+}
+
+void TimedKernels::sgd_8bit(const MeanView& gradient, const SgdSettings& settings, View<float> weights,
+                            const CodedMoments& moments, AnyView copy) {
+    const Watch watch(*this, Part::optimizer);
+    inner_.sgd_8bit(gradient, settings, weights, moments, copy);
+}
+
 void TimedKernels::cast(View<const float> input, const Dropout& dropout, AnyView output) {
     const Watch watch(*this, Part::elementwise);
     inner_.cast(input, dropout, output);

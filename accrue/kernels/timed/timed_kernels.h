@@ -87,6 +87,10 @@ public:
                View<float> second_moment, AnyView copy) override;
     void sgd(const MeanView& gradient, const SgdSettings& settings, View<float> weights, View<float> velocity,
              AnyView copy) override;
+    void adamw_8bit(const MeanView& gradient, const AdamWSettings& settings, View<float> weights,
+                    const CodedMoments& moments, AnyView copy) override;
+    void sgd_8bit(const MeanView& gradient, const SgdSettings& settings, View<float> weights,
+                  const CodedMoments& moments, AnyView copy) override;
 
     void cast(View<const float> input, const Dropout& dropout, AnyView output) override;
     void fill_zero(std::span<std::byte> memory) override;

@@ -1,0 +1,200 @@
+// Number formats for small memory keep the law as far as they can: same bits for any threads, any cut (in grain order)
+// and any resume; and they train nearly as well.
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/support.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "accrue/checkpoint/checkpoint.h"
+#include "accrue/train/state.h"
+
+namespace accrue::testing {
+namespace {
+
+struct Formats {
+    std::string sums;
+    std::string moments;
+    std::string optimizer = "adamw";
+};
+
+void PrintTo(const Formats& formats, std::ostream* out) {
+    *out << formats.sums << ", " << formats.moments << ", " << formats.optimizer;
+}
+
+constexpr int64_t kSteps = 12;
+
+class FormatsTest : public ::testing::TestWithParam<Formats> {
+protected:
+    FormatsTest() { write_ragged_data(folder_ / "data.safetensors", {}); }
+
+    [[nodiscard]] static Settings with_formats(Settings settings, const Formats& formats) {
+        settings.compute.sums = formats.sums;
+        settings.optimizer.moments = formats.moments;
+        settings.optimizer.name = formats.optimizer;
+        return settings;
+    }
+    // A tied embedding has two sources, and with it grains of a micro-batch hold back rows for each other.
+    [[nodiscard]] Settings settings(const std::string& model, const std::string& dtype) const {
+        Settings settings = small_settings(golden(model), folder_ / "data.safetensors");
+        settings.compute.dtype = dtype;
+        return with_formats(settings, GetParam());
+    }
+
+    TemporaryFolder folder_;
+};
+
+TEST_P(FormatsTest, ThreadsAndMicroBatchesKeepTheBits) {
+    for (const auto& [model, dtype] : {std::pair{"qwen2", "bf16"}, std::pair{"gpt2", "fp32"}}) {
+        const auto run_with = [&, m = model, d = dtype](int threads, int64_t grains) {
+            Settings cut_otherwise = settings(m, d);
+            cut_otherwise.window.micro_batch_grains = grains;
+            return TestRun(cut_otherwise, threads).run(kSteps);
+        };
+        const std::string expected = run_with(1, 1);
+        EXPECT_EQ(run_with(2, 1), expected) << model;
+        EXPECT_EQ(run_with(2, 2), expected) << model;
+        EXPECT_EQ(run_with(3, 100), expected) << model;
+        EXPECT_NE(TestRun(with_formats(settings(model, dtype), {"exact", "fp32", GetParam().optimizer}), 1).run(kSteps),
+                  expected)
+            << model;
+    }
+}
+
+// Loads as its loader does and stops the run after the first batch of a window.
+class StoppingAfterABatch final : public BatchSource {
+public:
+    explicit StoppingAfterABatch(TestRun& run) : run_(run) {}
+    [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
+        run_.stop = true;
+        return run_.loader.load(window, grains);
+    }
+
+private:
+    TestRun& run_;
+};
+
+TEST_P(FormatsTest, ARunThatIsStoppedInsideAWindowResumesToTheSameBits) {
+    const Settings here = settings("qwen2", "bf16");
+    TestRun stopped(here, 2);
+    (void)stopped.run(3);
+    ASSERT_FALSE(run_step(stopped.engine, StoppingAfterABatch(stopped), stopped.window(), stopped.stop).has_value());
+    const auto missing = stopped.engine.sum.ledger().missing();
+    ASSERT_FALSE(missing.empty());
+    ASSERT_LT(static_cast<int64_t>(missing.size()), stopped.engine.sum.ledger().grains());
+    const std::string definition = definition_of(stopped.inputs, stopped.engine.model.parameters());
+    save_state(stopped.engine, definition, folder_ / "checkpoints");
+
+    TestRun resumed(here, 1);
+    load_state(resumed.engine, definition, checkpoint_path(folder_ / "checkpoints", 3));
+    EXPECT_TRUE(std::ranges::equal(resumed.engine.sum.bytes(), stopped.engine.sum.bytes()));
+    EXPECT_EQ(resumed.run(kSteps), TestRun(here, 2).run(kSteps));
+}
+
+TEST_P(FormatsTest, ACheckpointOfOtherFormatsIsRefused) {
+    TestRun run(settings("qwen2", "bf16"), 1);
+    (void)run.run(1);
+    const auto definition = [](TestRun& of) { return definition_of(of.inputs, of.engine.model.parameters()); };
+    save_state(run.engine, definition(run), folder_ / "checkpoints");
+    const auto checkpoint = checkpoint_path(folder_ / "checkpoints", 1);
+    const auto refusal = [&](const Formats& formats) {
+        TestRun other(with_formats(settings("qwen2", "bf16"), formats), 1);
+        try {
+            load_state(other.engine, definition(other), checkpoint);
+        } catch (const Error& error) {
+            return std::string(error.what());
+        }
+        return std::string("no error");
+    };
+    Formats formats = GetParam();
+    EXPECT_EQ(refusal(formats), "no error");
+    formats.sums = formats.sums == "fp32" ? "bf16" : "fp32";
+    EXPECT_THAT(refusal(formats), ::testing::HasSubstr(cat("compute.sums = \"", GetParam().sums, "\", this run has \"",
+                                                           formats.sums, "\"")));
+    formats = GetParam();
+    formats.moments = formats.moments == "fp32" ? "8bit" : "fp32";
+    EXPECT_THAT(refusal(formats), ::testing::HasSubstr(cat("optimizer.moments = \"", GetParam().moments,
+                                                           "\", this run has \"", formats.moments, "\"")));
+}
+
+std::string name_of(const ::testing::TestParamInfo<Formats>& info) {
+    std::string name = cat(info.param.sums, "_", info.param.moments, "_", info.param.optimizer);
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, FormatsTest,
+                         ::testing::Values(Formats{"bf16", "fp32"}, Formats{"bf16-stochastic", "fp32"},
+                                           Formats{"bf16-kahan", "fp32"}, Formats{"exact", "8bit"},
+                                           Formats{"bf16", "8bit"}, Formats{"exact", "8bit", "sgd"}),
+                         name_of);
+
+// The mean gradient of one window of 30 grains against exact sums: the formats in the order of what they lose.
+TEST(FormatErrorsTest, SumsOfMoreBitsAreCloser) {
+    TemporaryFolder folder;
+    write_ragged_data(folder / "data.safetensors", {});
+    Settings settings = small_settings(golden("llama"), folder / "data.safetensors");
+    settings.window.samples = 30;
+    settings.window.grain_samples = 1;
+    settings.optimizer.rate = 0;
+    const auto gradient_of = [&](const std::string& sums) {
+        settings.compute.sums = sums;
+        TestRun run(settings, 2);
+        (void)run.step();
+        std::vector<double> all;
+        for (int64_t parameter = 0; parameter < run.engine.model.parameters().count(); ++parameter) {
+            const auto part = run.mean_gradient(parameter);
+            all.insert(all.end(), part.begin(), part.end());
+        }
+        return all;
+    };
+    const std::vector<double> exact = gradient_of("exact");
+    const auto error_of = [&](const std::string& sums) {
+        const std::vector<double> got = gradient_of(sums);
+        double difference = 0;
+        double norm = 0;
+        for (size_t i = 0; i < exact.size(); ++i) {
+            difference += std::pow(got[i] - exact[i], 2);
+            norm += std::pow(exact[i], 2);
+        }
+        return std::sqrt(difference / norm);
+    };
+    const double fp32 = error_of("fp32");
+    const double kahan = error_of("bf16-kahan");
+    const double nearest = error_of("bf16");
+    EXPECT_LT(fp32, 1e-6);
+    EXPECT_GT(kahan, fp32);
+    EXPECT_LT(kahan, 1e-4);
+    EXPECT_GT(nearest, 10 * kahan);
+    EXPECT_LT(nearest, 3e-2);
+    EXPECT_LT(error_of("bf16-stochastic"), 5e-2);
+}
+
+// Some words over and over: after 100 steps the loss with small formats is that with exact sums and fp32 moments.
+TEST(FormatErrorsTest, SmallFormatsLearnAsWell) {
+    TemporaryFolder folder;
+    write_ragged_data(folder / "data.safetensors", {});
+    const auto loss_with = [&](const std::string& sums, const std::string& moments) {
+        Settings settings = small_settings(golden("llama"), folder / "data.safetensors");
+        settings.optimizer.rate = 2e-3;
+        settings.compute.sums = sums;
+        settings.optimizer.moments = moments;
+        TestRun run(settings, 2);
+        double sum = 0;
+        for (int64_t step = 0; step < 100; ++step) {
+            const auto report = run.step();
+            sum += step >= 80 ? *report->loss / 20 : 0;
+        }
+        return sum;
+    };
+    const double loss = loss_with("exact", "fp32");
+    EXPECT_LT(loss, 4.0) << "random words of 101: 4.6 before";
+    EXPECT_NEAR(loss_with("exact", "8bit"), loss, 0.01 * loss);
+    EXPECT_NEAR(loss_with("bf16-stochastic", "8bit"), loss, 0.01 * loss);
+    EXPECT_NEAR(loss_with("bf16-kahan", "8bit"), loss, 0.01 * loss);
+}
+
+}  // namespace
+}  // namespace accrue::testing
