@@ -1,6 +1,7 @@
 // `accrue verify` as a user runs it, on the real program and on programs with a deliberate mistake.
 
 #include <cmath>
+#include <numeric>
 
 #include "tests/support.h"
 #include <gmock/gmock.h>
@@ -128,10 +129,10 @@ TEST_F(VerifyTest, TellsWhatAMeanOfMeansWouldHaveBeen) {
 }
 
 TEST_F(VerifyTest, AMeanOfMeansIsRightWhereAllMicroBatchesCountTheSame) {
-    const std::vector<int64_t> ids(8 * 12, 7);
+    std::vector<int64_t> ids(static_cast<size_t>(8 * 12));
+    std::iota(ids.begin(), ids.end(), 1);
     write_safetensors(folder_ / "even.safetensors", {{"input_ids", "I64", {8, 12}, std::as_bytes(std::span(ids))}});
-    const Json json =
-        verify_json(job({"data.train=" + (folder_ / "even.safetensors").string(), "window.samples=8"}));
+    const Json json = verify_json(job({"data.train=" + (folder_ / "even.safetensors").string(), "window.samples=8"}));
     for (const Json& mean : json.at("mean_of_means")) {
         const bool is_uneven = mean.at("micro_batches") == 3;
         EXPECT_EQ(mean.at("gradient_error") == 0, !is_uneven) << mean;

@@ -40,11 +40,11 @@ std::optional<Diagnosis> diagnose_factor(const Computed& got, const Computed& wh
 std::optional<Diagnosis> diagnose_grains(const WindowLab& lab, const Computed& got, const Computed& whole) {
     const ParameterList list = decoder_parameters(lab.model()).list;
     for (int64_t grain = 0; grain < got.ledger.grains(); ++grain) {
-        const bool same_loss = got.ledger.grain(grain) == whole.ledger.grain(grain);
+        const bool has_same_loss = same_loss(got.ledger, whole.ledger, grain);
         for (int64_t tensor = 0; tensor < got.ledger.tensors(); ++tensor) {
-            if (!same_loss || got.ledger.record(grain, tensor) != whole.ledger.record(grain, tensor)) {
+            if (!has_same_loss || !same_record(got.ledger, whole.ledger, grain, tensor)) {
                 const std::string detail =
-                    same_loss
+                    has_same_loss
                         ? fmt::format("grain {} ({}), gradient of {}", grain, samples_text(lab, grain),
                                       list[tensor].name)
                         : fmt::format("grain {} ({}), loss {:.9g} instead of {:.9g}", grain, samples_text(lab, grain),

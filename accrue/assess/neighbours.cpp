@@ -26,11 +26,11 @@ std::optional<NeighbourCheck::Change> change_of(const GrainLedger& alone, const 
                                   .loss_alone = alone.grain(sample).loss_sum,
                                   .loss_beside_others = beside.grain(sample).loss_sum,
                                   .tensor = {}};
-    if (alone.grain(sample) != beside.grain(sample)) {
+    if (!same_loss(alone, beside, sample)) {
         return change;
     }
     for (int64_t tensor = 0; tensor < alone.tensors(); ++tensor) {
-        if (alone.record(sample, tensor) != beside.record(sample, tensor)) {
+        if (!same_record(alone, beside, sample, tensor)) {
             change.tensor = tensor;
             return change;
         }

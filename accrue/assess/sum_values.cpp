@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "accrue/base/hash.h"
@@ -114,7 +115,7 @@ std::string checksum_of(const GradientSum& sum) {
         add_value(hasher, static_cast<int64_t>(ledger.grain(grain).finished ? 1 : 0));
         add_value(hasher, ledger.grain(grain).loss_sum);
         add_value(hasher, ledger.grain(grain).counted_tokens);
-        for (int64_t tensor = 0; tensor < ledger.tensors(); ++tensor) {
+        for (int64_t tensor = 0; sum.kind() == SumKind::exact && tensor < ledger.tensors(); ++tensor) {
             const GrainRecord& record = ledger.record(grain, tensor);
             add_value(hasher, record.squares);
             add_value(hasher, record.largest);
@@ -122,6 +123,20 @@ std::string checksum_of(const GradientSum& sum) {
         }
     }
     return hasher.digest();
+}
+
+bool same_loss(const GrainLedger& a, const GrainLedger& b, int64_t grain) {
+    const auto& [a_finished, a_loss, a_tokens] = a.grain(grain);
+    const auto& [b_finished, b_loss, b_tokens] = b.grain(grain);
+    return a_finished == b_finished && a_tokens == b_tokens &&
+           std::bit_cast<uint64_t>(a_loss) == std::bit_cast<uint64_t>(b_loss);
+}
+
+bool same_record(const GrainLedger& a, const GrainLedger& b, int64_t grain, int64_t tensor) {
+    const auto& [a_squares, a_largest, a_finite] = a.record(grain, tensor);
+    const auto& [b_squares, b_largest, b_finite] = b.record(grain, tensor);
+    return std::bit_cast<uint64_t>(a_squares) == std::bit_cast<uint64_t>(b_squares) &&
+           std::bit_cast<uint32_t>(a_largest) == std::bit_cast<uint32_t>(b_largest) && a_finite == b_finite;
 }
 
 }  // namespace accrue

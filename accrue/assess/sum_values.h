@@ -40,7 +40,14 @@ struct GradientDifference {
 };
 [[nodiscard]] GradientDifference difference_of(const SumValues& got, const SumValues& wanted);
 
-// A checksum of all that a window's sums hold: units, sums, each grain's loss, count and records.
+// A checksum of what a window's sums hold: units, sums, each grain's loss and count, and with exact sums its records too.
+// Of the others only the sums are promised: their micro-batches hold the rows of a tied embedding back together, so that a
+// grain's squares are added in an order that depends on the cut.
 [[nodiscard]] std::string checksum_of(const GradientSum& sum);
+
+// Two computations of one grain, compared bit by bit, so that NaN is the same as NaN: its loss and count, or one tensor's
+// record.
+[[nodiscard]] bool same_loss(const GrainLedger& a, const GrainLedger& b, int64_t grain);
+[[nodiscard]] bool same_record(const GrainLedger& a, const GrainLedger& b, int64_t grain, int64_t tensor);
 
 }  // namespace accrue

@@ -194,8 +194,9 @@ void Verifier::check_kinds() {
     for (const NamedKind& named : kKinds) {
         const bool is_known = is_exact() && named.kind == SumKind::exact;  // from the cases
         report_.kinds.push_back(
-            is_known ? SumKindCheck{.name = named.name, .element_bytes = bytes_of(named.kind), .repeats = report_.holds()}
-                     : check_kind(named, exact));
+            is_known
+                ? SumKindCheck{.name = named.name, .element_bytes = bytes_of(named.kind), .repeats = report_.holds()}
+                : check_kind(named, exact));
         if (!is_known && !report_.kinds.back().repeats) {
             note_fault(
                 {.what = fmt::format("{} sums, added in grain order, depend on the cut", named.name), .detail = ""},

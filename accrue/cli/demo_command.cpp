@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <fstream>
-#include <optional>
+#include <iterator>
 #include <thread>
 
 #include <fmt/format.h>
@@ -30,7 +31,7 @@ double seconds_since(Clock::time_point start) {
 }
 
 // One way to train the job. Threads 0 = all.
-struct Way {
+struct DemoRun {
     std::string name;
     int64_t micro_batch_grains = 1;
     int64_t threads = 0;
@@ -53,14 +54,14 @@ public:
     [[nodiscard]] ExitCode run();
 
 private:
-    [[nodiscard]] std::vector<std::string> job(const Way& way) const;
+    [[nodiscard]] std::vector<std::string> job(const DemoRun& way) const;
     void introduce() const;
-    void train(const Way& way);
-    void finish_child(const std::vector<std::string>& arguments, const Way& way);
-    void kill_in_mid_window(const Way& way);
-    void watch(ChildProcess& child, const Way& way, int64_t until_lines);
+    void train(const DemoRun& way);
+    void finish_child(const std::vector<std::string>& arguments, const DemoRun& way);
+    void kill_in_mid_window(const DemoRun& way);
+    void watch(ChildProcess& child, const DemoRun& way, int64_t until_lines);
     void show_mean_of_means();
-    [[nodiscard]] RunFolder folder_of(const Way& way) const;
+    [[nodiscard]] RunFolder folder_of(const DemoRun& way) const;
     [[nodiscard]] bool all_same() const;
 
     int64_t steps_;
@@ -68,7 +69,7 @@ private:
     TemporaryFolder folder_;
     StatusLine line_{stdout};
     // Grains have 4 samples, 8 of them are a window: see the default job.
-    std::vector<Way> ways_ = {
+    std::vector<DemoRun> ways_ = {
         {.name = "the whole window of 32 samples at once", .micro_batch_grains = 8},
         {.name = "3 micro-batches: 12, 12 and 8 samples", .micro_batch_grains = 3},
         {.name = "8 micro-batches of 4 samples, 1 thread", .micro_batch_grains = 1, .threads = 1},
@@ -79,11 +80,11 @@ private:
     double step_seconds_ = 1;  // of the last way that was trained
 };
 
-RunFolder Demo::folder_of(const Way& way) const {
+RunFolder Demo::folder_of(const DemoRun& way) const {
     return {folder_ / fmt::format("way-{}", &way - ways_.data())};
 }
 
-std::vector<std::string> Demo::job(const Way& way) const {
+std::vector<std::string> Demo::job(const DemoRun& way) const {
     std::vector<std::string> arguments = {"train"};
     for (const std::string& setting :
          {fmt::format("schedule.steps={}", steps_), fmt::format("compute.threads={}", way.threads),
@@ -95,7 +96,7 @@ std::vector<std::string> Demo::job(const Way& way) const {
 }
 
 // Shows how far a child is, until its metrics have so many lines or it has ended.
-void Demo::watch(ChildProcess& child, const Way& way, int64_t until_lines) {
+void Demo::watch(ChildProcess& child, const DemoRun& way, int64_t until_lines) {
     for (int64_t lines = 0; !child.has_ended() && lines < until_lines; std::this_thread::sleep_for(kLook)) {
         lines = lines_of(folder_of(way).metrics());
         if (is_terminal_) {
@@ -109,7 +110,7 @@ void Demo::watch(ChildProcess& child, const Way& way, int64_t until_lines) {
     }
 }
 
-void Demo::finish_child(const std::vector<std::string>& arguments, const Way& way) {
+void Demo::finish_child(const std::vector<std::string>& arguments, const DemoRun& way) {
     const std::filesystem::path log = folder_ / "output.txt";
     ChildProcess child(arguments, log);
     watch(child, way, INT64_MAX);
@@ -120,7 +121,7 @@ void Demo::finish_child(const std::vector<std::string>& arguments, const Way& wa
 }
 
 // Kills the run with SIGKILL half a step after one of its optimizer steps: nothing of that half step is left.
-void Demo::kill_in_mid_window(const Way& way) {
+void Demo::kill_in_mid_window(const DemoRun& way) {
     const int64_t steps_before = std::max<int64_t>(1, steps_ / 2);
     ChildProcess child(job(way), folder_ / "output.txt");
     watch(child, way, steps_before);
@@ -133,7 +134,7 @@ void Demo::kill_in_mid_window(const Way& way) {
     line_.note(fmt::format("  ... kill -9 in the middle of step {}; accrue train --resume, with 1 thread", lines + 1));
 }
 
-void Demo::train(const Way& way) {
+void Demo::train(const DemoRun& way) {
     const auto start = Clock::now();
     if (way.killed) {
         kill_in_mid_window(way);
@@ -158,7 +159,7 @@ void Demo::introduce() const {
     std::fflush(stdout);
 }
 
-// What everybody else's sum would have been, for the cut of the second way.
+// What averaging would have made of the first window, for the cut of the second way.
 void Demo::show_mean_of_means() {
     const RunInputs inputs = open_inputs(read_settings("", {fmt::format("schedule.steps={}", steps_)}));
     WindowLab lab(inputs, {}, real_parts());
@@ -167,8 +168,8 @@ void Demo::show_mean_of_means() {
     const MeanOfMeans mean = means_of_means(lab, {samples}, whole).front();
     line_.clear();
     fmt::print(
-        "\nThe usual way, a mean of the micro-batches' means, counts 12, 12 and 8 samples\n"
-        "as if they were as many: its gradient is off by {:.1f}%, its loss by {:.2f}%.\n",
+        "\nA mean of the micro-batches' means, the usual way, takes 12, 12 and 8 samples\n"
+        "for equals: its gradient would be off by {:.1f}%, its loss by {:.2f}%.\n",
         100 * mean.gradient_error, 100 * std::abs(mean.loss_error));
 }
 
@@ -180,19 +181,20 @@ bool Demo::all_same() const {
 ExitCode Demo::run() {
     introduce();
     const auto start = Clock::now();
-    for (const Way& way : ways_) {
+    for (const DemoRun& way : ways_) {
         train(way);
     }
-    if (is_terminal_) {
-        line_.draw({.texts = {"the error of a mean of means"}, .done = 1});
-    }
-    show_mean_of_means();
+    line_.clear();
     if (!all_same()) {
         fmt::print("\nThe weights are NOT the same. accrue verify says more.\n");
         return ExitCode::error;
     }
-    fmt::print("\nHere all {} are the same file, bit for bit:\n{}  model.safetensors\n{:.0f} seconds in all.\n",
-               ways_.size(), results_.front().sha256, seconds_since(start));
+    fmt::print("\nAll {} give the same file, bit for bit. Its SHA-256 is\n{}\n", ways_.size(), results_.front().sha256);
+    if (is_terminal_) {
+        line_.draw({.texts = {"the error of a mean of means"}, .done = 1});
+    }
+    show_mean_of_means();
+    fmt::print("{:.0f} seconds in all.\n", seconds_since(start));
     return ExitCode::done;
 }
 
