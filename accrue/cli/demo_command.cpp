@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "accrue/assess/mean_of_means.h"
@@ -48,6 +49,17 @@ int64_t lines_of(const std::filesystem::path& file) {
     return std::count(std::istreambuf_iterator<char>(input), std::istreambuf_iterator<char>(), '\n');
 }
 
+// How long a run's last finished step took.
+double last_step_seconds(const std::filesystem::path& metrics) {
+    std::ifstream input(metrics);
+    double seconds = 0;
+    for (std::string line; std::getline(input, line);) {
+        const auto json = nlohmann::json::parse(line, nullptr, false);
+        seconds = json.is_object() ? json.value("seconds", seconds) : seconds;
+    }
+    return seconds;
+}
+
 class Demo {
 public:
     explicit Demo(int64_t steps) : steps_(steps), is_terminal_(isatty(STDOUT_FILENO) != 0) {}
@@ -77,7 +89,6 @@ private:
         {.name = "8 micro-batches, kill -9, resumed", .micro_batch_grains = 1, .threads = 2, .killed = true},
     };
     std::vector<Result> results_;
-    double step_seconds_ = 1;  // of the last way that was trained
 };
 
 RunFolder Demo::folder_of(const DemoRun& way) const {
@@ -125,13 +136,16 @@ void Demo::kill_in_mid_window(const DemoRun& way) {
     const int64_t steps_before = std::max<int64_t>(1, steps_ / 2);
     ChildProcess child(job(way), folder_ / "output.txt");
     watch(child, way, steps_before);
-    std::this_thread::sleep_for(std::chrono::duration<double>(step_seconds_ / 2));
+    std::this_thread::sleep_for(std::chrono::duration<double>(last_step_seconds(folder_of(way).metrics()) / 2));
     child.send(SIGKILL);
     if (child.wait() != 128 + SIGKILL) {
         throw Error(cat("the run that was to be killed ended before:\n", read_text(folder_ / "output.txt")));
     }
+    // A machine that was busy with other things may have let it finish the step.
     const int64_t lines = lines_of(folder_of(way).metrics());
-    line_.note(fmt::format("  ... kill -9 in the middle of step {}; accrue train --resume, with 1 thread", lines + 1));
+    line_.note(fmt::format("  ... kill -9 {} step {}; accrue train --resume, with 1 thread",
+                           lines == steps_before ? "in the middle of" : "after",
+                           lines == steps_before ? lines + 1 : lines));
 }
 
 void Demo::train(const DemoRun& way) {
@@ -141,7 +155,6 @@ void Demo::train(const DemoRun& way) {
         finish_child({"train", "--resume", folder_of(way).root.string(), "--set", "compute.threads=1"}, way);
     } else {
         finish_child(job(way), way);
-        step_seconds_ = seconds_since(start) / static_cast<double>(steps_ + 1);
     }
     const Result result{.sha256 = sha256_of_file(folder_of(way).model() / "model.safetensors"),
                         .seconds = seconds_since(start)};
