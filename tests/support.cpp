@@ -12,8 +12,8 @@
 
 #include "accrue/base/file.h"
 #include "accrue/base/random.h"
-#include "accrue/model/model_folder.h"
 #include "accrue/tensor/safetensors.h"
+#include "accrue/train/start.h"
 
 namespace accrue::testing {
 
@@ -69,11 +69,6 @@ void copy_model(const std::string& golden_name, const fs::path& to,
 
 namespace {
 
-std::unique_ptr<Kernels> kernels_for(const Settings& settings, Pool& pool, Arena& arena) {
-    return settings.compute.device == "reference" ? make_reference_kernels(arena)
-                                                  : make_cpu_kernels(pool, arena, settings.compute.instruction_set);
-}
-
 constexpr int64_t kArenaBytes = int64_t{256} << 20;
 
 }  // namespace
@@ -82,22 +77,13 @@ TestRun::TestRun(const Settings& settings, int threads)
     : inputs(open_inputs(settings)),
       pool(threads),
       arena(kArenaBytes),
-      kernels(kernels_for(inputs.settings, pool, arena)),
+      kernels(make_kernels(inputs.settings.compute, pool, arena)),
       engine(inputs.settings, inputs.model, inputs.longest_sample(), *kernels),
-      loader(*inputs.train, SampleOrder(settings.data.order == "sequential" ? SampleOrder::Kind::sequential
-                                                                            : SampleOrder::Kind::shuffled,
-                                        static_cast<uint64_t>(settings.run.seed), inputs.train->size())),
+      loader(*inputs.train, sample_order_of(settings, inputs.train->size())),
       batches(
           loader, [this](const DataPosition& position) { return loader.window_from(position, engine.rules.window); },
           engine.rules.micro_batch_grains) {
-    const View<float> master = engine.weights.master;
-    const std::span<float> flat(master.data, static_cast<size_t>(master.columns));
-    if (settings.model.from.empty()) {
-        initialize_weights(engine.model.parameters(), static_cast<uint64_t>(settings.run.seed), flat);
-    } else {
-        load_model_weights(settings.model.from, engine.model.parameters(), flat);
-    }
-    engine.refresh_copy();
+    load_first_weights(engine, settings);
 }
 
 Window TestRun::window() const {
@@ -153,7 +139,8 @@ void join(const fs::path& control_group) {
     }
 }
 
-Child start(const std::vector<std::string>& arguments, const fs::path& folder, const fs::path& control_group = {}) {
+Child start(std::string program, const std::vector<std::string>& arguments, const fs::path& folder,
+            const fs::path& control_group = {}) {
     std::array<int, 2> ends{};
     if (pipe(ends.data()) != 0) {
         std::abort();
@@ -165,7 +152,6 @@ Child start(const std::vector<std::string>& arguments, const fs::path& folder, c
         close(ends[0]);
         close(ends[1]);
         std::vector<char*> words;
-        std::string program = ACCRUE_PROGRAM;
         words.push_back(program.data());
         std::vector<std::string> copies = arguments;
         for (std::string& argument : copies) {
@@ -201,12 +187,16 @@ ProgramResult wait_for(const Child& child) {
 
 ProgramResult run_program(const std::vector<std::string>& arguments, const fs::path& folder,
                           const fs::path& control_group) {
-    return wait_for(start(arguments, folder, control_group));
+    return wait_for(start(ACCRUE_PROGRAM, arguments, folder, control_group));
+}
+
+ProgramResult run_program_at(const fs::path& program, const std::vector<std::string>& arguments) {
+    return wait_for(start(program.string(), arguments, "."));
 }
 
 ProgramResult signal_program(const std::vector<std::string>& arguments, int signal,
                              const std::function<bool()>& ready) {
-    const Child child = start(arguments, ".");
+    const Child child = start(ACCRUE_PROGRAM, arguments, ".");
     for (siginfo_t info{}; info.si_pid != child.pid && !ready();) {
         waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED | WNOHANG | WNOWAIT);  // has it ended by itself?
     }

@@ -67,6 +67,10 @@ struct ProgramResult {
                                         const std::filesystem::path& folder = ".",
                                         const std::filesystem::path& control_group = {});
 
+// The same for another program than accrue.
+[[nodiscard]] ProgramResult run_program_at(const std::filesystem::path& program,
+                                           const std::vector<std::string>& arguments);
+
 // Starts the program and sends it a signal as soon as `ready()` says so.
 [[nodiscard]] ProgramResult signal_program(const std::vector<std::string>& arguments, int signal,
                                            const std::function<bool()>& ready);

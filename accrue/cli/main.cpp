@@ -7,8 +7,10 @@
 #include "accrue/base/error.h"
 #include "accrue/cli/bench_command.h"
 #include "accrue/cli/commands.h"
+#include "accrue/cli/demo_command.h"
 #include "accrue/cli/plan_command.h"
 #include "accrue/cli/tokenize_command.h"
+#include "accrue/cli/verify_command.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {
@@ -24,6 +26,8 @@ struct Commands {
     ExportCommand export_model;
     BenchCommand bench;
     PlanCommand plan;
+    VerifyCommand verify;
+    DemoCommand demo;
 };
 
 CLI::App* add_train(CLI::App& app, TrainCommand& command) {
@@ -109,6 +113,9 @@ int run(int argc, char** argv) {
     add_inspect(app, commands.inspect)->callback([&] { code = run_inspect(commands.inspect); });
     add_export(app, commands.export_model)->callback([&] { code = run_export(commands.export_model); });
     add_plan_command(app, commands.plan, code);
+    const Parts parts = real_parts();
+    add_verify_command(app, commands.verify, code, parts);
+    add_demo_command(app, commands.demo, code);
     add_bench_command(app, commands.bench, code);
     add_tokenizer_commands(app, commands.tokenize, commands.tokenizer_train, code);
     try {

@@ -247,6 +247,11 @@ void load_state(Engine& engine, const std::string& definition, const std::filesy
     engine.refresh_copy();
 }
 
+CheckpointPlace place_of_checkpoint(const std::filesystem::path& checkpoint) {
+    const Json json = Json::parse(CheckpointReader(checkpoint).state_json());
+    return {.step = json.at("step"), .position = {.epoch = json.at("epoch"), .place = json.at("place")}};
+}
+
 void load_weights_of_checkpoint(const std::filesystem::path& checkpoint, const ParameterList& parameters,
                                 std::span<float> weights) {
     read_flat(CheckpointReader(checkpoint).file("weights"), parameters, weights);

@@ -19,6 +19,13 @@ void save_state(Engine& engine, const std::string& definition, const std::filesy
 // definition.
 void load_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoint);
 
+// Where a checkpoint stands: optimizer steps done, and where in the data the next window begins.
+struct CheckpointPlace {
+    int64_t step = 0;
+    DataPosition position;
+};
+[[nodiscard]] CheckpointPlace place_of_checkpoint(const std::filesystem::path& checkpoint);
+
 // The weights alone, for sampling and evaluating.
 void load_weights_of_checkpoint(const std::filesystem::path& checkpoint, const ParameterList& parameters,
                                 std::span<float> weights);

@@ -18,6 +18,7 @@
 #include "accrue/train/generate.h"
 #include "accrue/train/load_ahead.h"
 #include "accrue/train/metrics_line.h"
+#include "accrue/train/start.h"
 #include "accrue/train/state.h"
 
 namespace accrue {
@@ -32,11 +33,6 @@ constexpr int64_t kSampleTokens = 300;
 
 double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::unique_ptr<Kernels> make_kernels(const Settings::Compute& compute, Pool& pool, Arena& arena) {
-    return compute.device == "reference" ? make_reference_kernels(arena)
-                                         : make_cpu_kernels(pool, arena, compute.instruction_set);
 }
 
 std::string window_text(const Settings& settings) {
@@ -62,9 +58,7 @@ public:
           arena_(plan_.address_bytes()),
           kernels_(make_kernels(inputs.settings.compute, pool_, arena_)),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, plan_.plan().choices),
-          loader_(*inputs.train, SampleOrder(inputs.settings.data.order == "sequential" ? SampleOrder::Kind::sequential
-                                                                                        : SampleOrder::Kind::shuffled,
-                                             static_cast<uint64_t>(inputs.settings.run.seed), inputs.train->size())),
+          loader_(*inputs.train, sample_order_of(inputs.settings, inputs.train->size())),
           batches_(
               loader_, [this](const DataPosition& position) { return window_from(position); },
               engine_.rules.micro_batch_grains),
@@ -78,7 +72,6 @@ public:
 private:
     void follow_plan();
     void begin();
-    void initialize_or_load_weights();
     [[nodiscard]] Window window_from(const DataPosition& position) const {
         return loader_.window_from(position, engine_.rules.window);
     }
@@ -107,19 +100,6 @@ private:
     int64_t first_step_ = 0;
 };
 
-void Trainer::initialize_or_load_weights() {
-    const View<float> master = engine_.weights.master;
-    const std::span<float> flat(master.data, static_cast<size_t>(master.columns));
-    const ParameterList& parameters = engine_.model.parameters();
-    const Settings& settings = inputs_.settings;
-    if (settings.model.from.empty()) {
-        initialize_weights(parameters, static_cast<uint64_t>(settings.run.seed), flat);
-    } else {
-        load_model_weights(settings.model.from, parameters, flat);
-    }
-    engine_.refresh_copy();
-}
-
 // Between any two windows; nothing of it changes a bit.
 void Trainer::follow_plan() {
     const Plan& plan = plan_.plan();
@@ -134,7 +114,7 @@ void Trainer::begin() {
     if (checkpoint) {
         load_state(engine_, definition_, *checkpoint);
     } else {
-        initialize_or_load_weights();
+        load_first_weights(engine_, inputs_.settings);
     }
     MetricsFile::keep_steps(folder_.metrics(), engine_.state.step);
     first_step_ = engine_.state.step;

@@ -10,7 +10,7 @@ namespace accrue {
 
 // Hands each operation on to other kernels and adds its wall time to the part that it belongs to. Costs two looks at the
 // clock for each call. For kernels that are done when a call returns.
-class TimedKernels final : public Kernels {
+class TimedKernels : public Kernels {
 public:
     TimedKernels(Kernels& inner, int64_t vocabulary) : inner_(inner), vocabulary_(vocabulary) {}
 

@@ -1,0 +1,69 @@
+#include "accrue/assess/replay.h"
+
+#include "accrue/base/hash.h"
+#include "accrue/checkpoint/checkpoint.h"
+#include "accrue/train/plan.h"
+#include "accrue/train/start.h"
+#include "accrue/train/state.h"
+
+namespace accrue {
+namespace {
+
+std::string checksum_of(const TokenBatch& batch) {
+    Hasher hasher;
+    hasher.add(std::as_bytes(std::span(batch.tokens)));
+    hasher.add(std::as_bytes(std::span(batch.targets)));
+    hasher.add(std::as_bytes(std::span(batch.positions)));
+    hasher.add(std::as_bytes(std::span(batch.segments)));
+    return hasher.digest();
+}
+
+int64_t arena_bytes(const RunInputs& inputs, int threads) {
+    const ArenaPlan plan = plan_arena(inputs.settings, inputs.model, inputs.longest_sample(), threads);
+    if (const auto available = available_memory()) {
+        check_memory(plan, *available);
+    }
+    constexpr double kSpareAddresses = 1.25;  // untouched ones cost nothing
+    return static_cast<int64_t>(static_cast<double>(plan.peak_bytes) * kSpareAddresses);
+}
+
+}  // namespace
+
+Replay replay(const RunFolder& folder, int64_t from, int64_t to, const Parts& parts,
+              const std::function<void(int64_t step)>& before_step) {
+    const RunInputs inputs = open_inputs(read_settings(folder.settings(), {}));
+    Pool pool(static_cast<int>(inputs.settings.compute.threads));
+    Arena arena(arena_bytes(inputs, pool.threads()));
+    const auto kernels = parts.kernels(inputs.settings.compute, pool, arena);
+    Engine engine(inputs.settings, inputs.model, inputs.longest_sample(), *kernels);
+    const Loader loader(*inputs.train, sample_order_of(inputs.settings, inputs.train->size()));
+    if (from > 0) {
+        load_state(engine, definition_of(inputs, engine.model.parameters()),
+                   checkpoint_path(folder.checkpoints(), from));
+        engine.state.window_open = false;  // its grains are computed again
+    } else {
+        load_first_weights(engine, inputs.settings);
+    }
+    const StopFlag never{false};
+    Replay result;
+    for (const Parameter& parameter : engine.model.parameters().parameters) {
+        result.parameters.push_back(parameter.name);
+    }
+    while (engine.state.step < to) {
+        before_step(engine.state.step + 1);
+        const Window window = loader.window_from(engine.state.position, engine.rules.window);
+        ReplayedStep& step = result.steps.emplace_back();
+        step.weights_before = engine.weights_hash();
+        for (int64_t grain = 0; grain < window.grains(); ++grain) {
+            step.grain_data.push_back(checksum_of(loader.load(window, std::span(&grain, 1))));
+            step.grain_samples.push_back(loader.samples_of(window, grain));
+        }
+        step.report = *parts.step(engine, loader, window, never);
+        step.sums = accrue::checksum_of(engine.sum);
+        step.ledger = engine.sum.ledger();
+        step.weights_after = engine.weights_hash();
+    }
+    return result;
+}
+
+}  // namespace accrue

@@ -1,0 +1,300 @@
+#include "accrue/assess/window_lab.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include "accrue/base/bytes.h"
+#include "accrue/base/error.h"
+#include "accrue/base/hash.h"
+#include "accrue/base/temporary_folder.h"
+#include "accrue/checkpoint/checkpoint.h"
+#include "accrue/train/plan.h"
+#include "accrue/train/start.h"
+#include "accrue/train/state.h"
+
+namespace accrue {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// More threads than these need not be tried: who computes what is then different for every piece of work.
+constexpr int kMostThreads = 3;
+// Of what the machine could give: other programs want some too.
+constexpr double kShareOfMemory = 0.8;
+// First fit places things a little differently from case to case; untouched addresses cost nothing.
+constexpr double kSpareAddresses = 1.25;
+
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Sets the flag when half of the window's grains are loaded, so that the step stops before the next micro-batch.
+class StopsHalfWay final : public BatchSource {
+public:
+    StopsHalfWay(const BatchSource& data, const Engine& engine, StopFlag& stop)
+        : data_(data), engine_(engine), stop_(stop) {}
+    [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
+        // Before the window is open, a step looks at one grain to find the first units.
+        if (engine_.state.window_open && grains.back() + 1 >= window.grains() / 2) {
+            stop_ = true;
+        }
+        return data_.load(window, grains);
+    }
+
+private:
+    const BatchSource& data_;
+    const Engine& engine_;
+    StopFlag& stop_;
+};
+
+// The norm of a moment; 0 where it is not kept in fp32.
+double norm_of(const StoredMoment& moment) {
+    double squares = 0;
+    for (const StoredMoment::Part& part : moment.parts) {
+        const std::span values(reinterpret_cast<const float*>(part.bytes.data()),
+                               part.dtype == "F32" && part.suffix.empty() ? part.bytes.size() / sizeof(float) : 0);
+        for (const float value : values) {
+            squares += static_cast<double>(value) * static_cast<double>(value);
+        }
+    }
+    return std::sqrt(squares);
+}
+
+std::string checksum_of_state(Engine& engine) {
+    Hasher hasher;
+    const std::string weights = engine.weights_hash();
+    hasher.add(std::as_bytes(std::span(weights)));
+    for (const StoredMoment& moment : engine.optimizer->moments()) {
+        for (const StoredMoment::Part& part : moment.parts) {
+            hasher.add(part.bytes);
+        }
+    }
+    return hasher.digest();
+}
+
+}  // namespace
+
+Parts real_parts() {
+    return {.kernels = make_kernels, .step = run_step};
+}
+
+// Everything that a way of computing needs anew.
+struct WindowLab::Rig {
+    Rig(const RunInputs& inputs, const Parts& parts, int threads, const Choices& choices, Arena& arena)
+        : pool(threads),
+          kernels(parts.kernels(inputs.settings.compute, pool, arena)),
+          engine(inputs.settings, inputs.model, inputs.longest_sample(), *kernels, choices) {}
+
+    Pool pool;
+    std::unique_ptr<Kernels> kernels;
+    Engine engine;
+};
+
+WindowLab::WindowLab(const RunInputs& inputs, const WindowRequest& request, Parts parts)
+    : inputs_(inputs),
+      parts_(std::move(parts)),
+      checkpoint_(request.checkpoint),
+      definition_(definition_of(inputs, decoder_parameters(inputs.model).list)),
+      loader_(*inputs.train, sample_order_of(inputs.settings, inputs.train->size())),
+      threads_(Pool(static_cast<int>(inputs.settings.compute.threads)).threads()) {
+    find_window(request);
+    choose_memory();
+    rebuild({});
+}
+
+WindowLab::~WindowLab() = default;
+
+void WindowLab::find_window(const WindowRequest& request) {
+    const Settings::Window& sizes = inputs_.settings.window;
+    const WindowSize size{.samples = sizes.samples, .tokens = sizes.tokens, .grain_samples = sizes.grain_samples};
+    CheckpointPlace place = checkpoint_ ? place_of_checkpoint(*checkpoint_) : CheckpointPlace{};
+    if (request.step > 0 && place.step >= request.step) {
+        place = {};
+    }
+    while (place.step + 1 < request.step) {
+        place = {.step = place.step + 1, .position = loader_.window_from(place.position, size).next()};
+    }
+    step_ = place.step + 1;
+    window_ = loader_.window_from(place.position, size);
+    if (request.most_grains > 0 && request.most_grains < window_.grains()) {
+        window_.samples = request.most_grains * window_.grain_samples;
+        window_.ends_epoch = false;
+    }
+    for (int64_t grain = 0; grain < window_.grains(); ++grain) {
+        int64_t& tokens = grain_tokens_.emplace_back(0);
+        for (const int64_t sample : loader_.samples_of(window_, grain)) {
+            tokens += sample_tokens_.emplace_back(inputs_.train->weight(sample));
+        }
+    }
+    if (std::accumulate(grain_tokens_.begin(), grain_tokens_.end(), int64_t{0}) == 0) {
+        throw Error(cat("the window of step ", step_,
+                        " counts no token, so there is no gradient to compare. Take another with --step."));
+    }
+}
+
+int64_t WindowLab::bytes_for(int64_t grain_samples, int64_t at_once, const Choices& choices) const {
+    Settings settings = inputs_.settings;
+    settings.window.grain_samples = grain_samples;
+    settings.window.micro_batch_grains = at_once;
+    return plan_arena(settings, inputs_.model, inputs_.longest_sample(), std::max(threads_, kMostThreads), choices)
+        .peak_bytes;
+}
+
+// With so many grains at once, or as many samples as grains of their own.
+int64_t WindowLab::bytes_for(int64_t at_once) const {
+    const Choices choices = choices_of(inputs_.settings, inputs_.model.layers);
+    const int64_t samples = window_.grain_samples;
+    return std::max(bytes_for(samples, at_once, choices), bytes_for(1, samples_at_once(at_once), choices));
+}
+
+void WindowLab::choose_memory() {
+    const int64_t second_sum = decoder_parameters(inputs_.model).list.flat_elements * bytes_of(SumKind::exact);
+    const auto available = available_memory();
+    const auto fits = [&](int64_t bytes) {
+        return !available || static_cast<double>(bytes) <= kShareOfMemory * static_cast<double>(*available);
+    };
+    most_at_once_ = grains();
+    arena_bytes_ = bytes_for(most_at_once_);
+    while (most_at_once_ > 1 && !fits(arena_bytes_ + second_sum)) {
+        most_at_once_ = (most_at_once_ + 1) / 2;
+        arena_bytes_ = bytes_for(most_at_once_);
+    }
+    if (available && arena_bytes_ + second_sum > *available) {
+        throw Error(cat("to compute the window in several ways takes ", format_bytes(arena_bytes_ + second_sum),
+                        ", one grain at a time, but the machine has only ", format_bytes(*available),
+                        " to give. Choose a smaller model or a shorter data.sequence_length."));
+    }
+    arena_ =
+        std::make_unique<Arena>(static_cast<int64_t>(static_cast<double>(arena_bytes_ + second_sum) * kSpareAddresses));
+}
+
+std::optional<int64_t> WindowLab::most_at_once_with(const Choices& choices) const {
+    for (int64_t at_once = most_at_once_; at_once >= 1; at_once /= 2) {
+        if (bytes_for(window_.grain_samples, at_once, choices) <= arena_bytes_) {
+            return at_once;
+        }
+    }
+    return std::nullopt;
+}
+
+void WindowLab::rebuild(const Way& way) {
+    rig_.reset();
+    rig_ = std::make_unique<Rig>(inputs_, parts_, way.threads > 0 ? way.threads : threads_,
+                                 way.choices.value_or(choices_of(inputs_.settings, inputs_.model.layers)), *arena_);
+    Engine::Rules& rules = rig_->engine.rules;
+    rules.micro_batch_grains =
+        way.micro_batch_grains > 0 ? way.micro_batch_grains : std::min(rules.micro_batch_grains, most_at_once_);
+}
+
+Engine& WindowLab::engine() {
+    return rig_->engine;
+}
+
+std::string WindowLab::device() const {
+    return rig_->kernels->description();
+}
+
+void WindowLab::begin(const Way& way) {
+    rebuild(way);
+    if (checkpoint_) {
+        load_state(engine(), definition_, *checkpoint_);
+    } else {
+        load_first_weights(engine(), inputs_.settings);
+    }
+    engine().state.step = step_ - 1;
+    engine().state.position = window_.first;
+    engine().state.window_open = false;
+    engine().state.replays = 0;
+}
+
+void WindowLab::add(const Window& window, const std::vector<int64_t>& grains, int64_t at_once, GradientSink& sink) {
+    for (const MicroBatch& micro_batch : cut(grains, at_once)) {
+        engine().model.forward_backward(loader_.load(window, micro_batch.grains), engine().weights_to_read(), sink);
+    }
+}
+
+GradientSum WindowLab::make_sum(SumKind kind) {
+    const auto tensors = engine().sum.tensors();
+    return {std::vector<SumTensor>(tensors.begin(), tensors.end()), engine().model.parameters().flat_elements, kind,
+            engine().kernels};
+}
+
+Computed WindowLab::finished(const StepReport& report, double seconds) {
+    const auto moments = engine().optimizer->moments();
+    return {.sums = checksum_of(engine().sum),
+            .state = checksum_of_state(engine()),
+            .step = report,
+            .ledger = engine().sum.ledger(),
+            .first_moment_norm = moments.empty() ? 0.0 : norm_of(moments.front()),
+            .seconds = seconds};
+}
+
+StepReport WindowLab::finish_step() {
+    const StopFlag never{false};
+    auto report = parts_.step(engine(), loader_, window_, never);
+    if (!report) {
+        throw Error("a step ended before its window was complete, though nothing told it to stop.");
+    }
+    return *std::move(report);
+}
+
+Computed WindowLab::by_step(const Way& way) {
+    begin(way);
+    const auto start = Clock::now();
+    const StepReport report = finish_step();
+    const double seconds = seconds_since(start);
+    if (units_.empty()) {
+        const GradientSum& sum = engine().sum;
+        units_ = sum.kind() == SumKind::exact ? sum.units() : Units::first(sum.ledger().largest());
+    }
+    return finished(report, seconds);
+}
+
+Computed WindowLab::in_order(const Way& way, const std::vector<int64_t>& order) {
+    begin(way);
+    const auto start = Clock::now();
+    engine().sum.open(grains(), units_, engine().rounding_seed());
+    engine().state.window_open = true;
+    add(window_, order, engine().rules.micro_batch_grains, engine().sum);
+    const StepReport report = finish_step();
+    return finished(report, seconds_since(start));
+}
+
+Computed WindowLab::by_workers(const Way& way, int64_t workers) {
+    begin(way);
+    const auto start = Clock::now();
+    engine().sum.open(grains(), units_, engine().rounding_seed());
+    engine().state.window_open = true;
+    for (int64_t worker = 0; worker < workers; ++worker) {
+        std::vector<int64_t> own;
+        for (int64_t grain = worker; grain < grains(); grain += workers) {
+            own.push_back(grain);
+        }
+        GradientSum sum = make_sum(engine().sum.kind());
+        sum.open(grains(), units_);
+        add(window_, own, engine().rules.micro_batch_grains, sum);
+        engine().sum.add(sum);
+    }
+    const StepReport report = finish_step();
+    return finished(report, seconds_since(start));
+}
+
+Computed WindowLab::resumed(const Way& before, const Way& after) {
+    begin(before);
+    const auto start = Clock::now();
+    const TemporaryFolder folder;
+    StopFlag stop{false};
+    const StopsHalfWay half(loader_, engine(), stop);
+    if (parts_.step(engine(), half, window_, stop)) {
+        throw Error("a step that was told to stop half way went on to its end.");
+    }
+    save_state(engine(), definition_, folder.path());
+    rebuild(after);
+    load_state(engine(), definition_, checkpoint_path(folder.path(), step_ - 1));
+    const StepReport report = finish_step();
+    return finished(report, seconds_since(start));
+}
+
+}  // namespace accrue

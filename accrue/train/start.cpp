@@ -1,0 +1,29 @@
+#include "accrue/train/start.h"
+
+#include "accrue/model/model_folder.h"
+
+namespace accrue {
+
+std::unique_ptr<Kernels> make_kernels(const Settings::Compute& compute, Pool& pool, Arena& arena) {
+    return compute.device == "reference" ? make_reference_kernels(arena)
+                                         : make_cpu_kernels(pool, arena, compute.instruction_set);
+}
+
+SampleOrder sample_order_of(const Settings& settings, int64_t samples) {
+    const bool sequential = settings.data.order == "sequential";
+    return {sequential ? SampleOrder::Kind::sequential : SampleOrder::Kind::shuffled,
+            static_cast<uint64_t>(settings.run.seed), samples};
+}
+
+void load_first_weights(Engine& engine, const Settings& settings) {
+    const View<float> master = engine.weights.master;
+    const std::span<float> flat(master.data, static_cast<size_t>(master.columns));
+    if (settings.model.from.empty()) {
+        initialize_weights(engine.model.parameters(), static_cast<uint64_t>(settings.run.seed), flat);
+    } else {
+        load_model_weights(settings.model.from, engine.model.parameters(), flat);
+    }
+    engine.refresh_copy();
+}
+
+}  // namespace accrue

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <memory>
+
+#include "accrue/train/engine.h"
+
+namespace accrue {
+
+// What a run begins with, by its settings.
+
+// The device.
+[[nodiscard]] std::unique_ptr<Kernels> make_kernels(const Settings::Compute& compute, Pool& pool, Arena& arena);
+// The order in which it takes so many samples.
+[[nodiscard]] SampleOrder sample_order_of(const Settings& settings, int64_t samples);
+// The weights before the first step: fresh ones, or those of model.from.
+void load_first_weights(Engine& engine, const Settings& settings);
+
+}  // namespace accrue

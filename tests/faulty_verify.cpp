@@ -1,0 +1,147 @@
+// `accrue verify` of a program with a deliberate mistake in it: the first argument names the mistake. For tests only: what
+// verify cannot find here it would not find in the real program.
+
+#include <cmath>
+#include <map>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "accrue/cli/verify_command.h"
+#include "accrue/kernels/timed/timed_kernels.h"
+#include "accrue/train/start.h"
+
+namespace accrue::testing {
+namespace {
+
+// What a mistake in one place knows from another: in how many micro-batches the step goes.
+int64_t g_micro_batches = 1;
+
+// Hands all operations on to real kernels, which it owns.
+class RealKernels : public TimedKernels {
+public:
+    explicit RealKernels(std::unique_ptr<Kernels> real) : TimedKernels(*real, 0), real_(std::move(real)) {}
+
+private:
+    std::unique_ptr<Kernels> real_;
+};
+
+// As `loss / accumulation_steps` does.
+class DividesTheLoss final : public RealKernels {
+public:
+    using RealKernels::RealKernels;
+    void cross_entropy(View<float> logits, View<const int32_t> targets, View<float> losses, AnyView d_logits) override {
+        RealKernels::cross_entropy(logits, targets, losses, d_logits);
+        if (d_logits.empty()) {
+            return;
+        }
+        const View<float> values = d_logits.as<float>();
+        for (int64_t row = 0; row < values.rows; ++row) {
+            for (int64_t column = 0; column < values.columns; ++column) {
+                values.row(row)[column] /= static_cast<float>(g_micro_batches);
+            }
+        }
+    }
+};
+
+// As batch normalisation does: one scale for all rows that happen to be computed together.
+class NormalisesOverTheBatch final : public RealKernels {
+public:
+    using RealKernels::RealKernels;
+    void rms_norm(AnyConstView input, View<const float> gain, float epsilon, AnyView output,
+                  View<float> inverse_rms) override {
+        RealKernels::rms_norm(input, gain, epsilon, output, inverse_rms);
+        double sum = 0;
+        for (int64_t i = 0; i < inverse_rms.elements(); ++i) {
+            sum += static_cast<double>(inverse_rms.data[i]);
+        }
+        const auto mean = static_cast<float>(sum / static_cast<double>(inverse_rms.elements()));
+        const View<float> values = output.as<float>();
+        for (int64_t row = 0; row < values.rows; ++row) {
+            for (int64_t column = 0; column < values.columns; ++column) {
+                const float own = inverse_rms.row(row)[column / gain.columns];
+                values.row(row)[column] *= mean / own;
+            }
+        }
+        std::fill_n(inverse_rms.data, inverse_rms.elements(), mean);
+    }
+};
+
+// Divides what it is given by the number of micro-batches, then lets the real optimizer update.
+class DividesTheUpdate final : public Optimizer {
+public:
+    explicit DividesTheUpdate(std::unique_ptr<Optimizer> real) : real(std::move(real)) {}
+    void update(const MeanGradient& gradient, const UpdateSettings& settings, const WeightBuffers& weights) override {
+        real->update(gradient.scaled(1.0 / static_cast<double>(g_micro_batches)), settings, weights);
+    }
+    [[nodiscard]] std::vector<StoredMoment> moments() override { return real->moments(); }
+
+    std::unique_ptr<Optimizer> real;
+};
+
+// As a loader that leaves out the last, incomplete batch does.
+class DropsTheLastGrain final : public BatchSource {
+public:
+    explicit DropsTheLastGrain(const BatchSource& real) : real_(real) {}
+    [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
+        const bool has_last = !grains.empty() && grains.back() == window.grains() - 1;
+        return real_.load(window, has_last ? grains.first(grains.size() - 1) : grains);
+    }
+
+private:
+    const BatchSource& real_;
+};
+
+std::optional<StepReport> real_step(Engine& engine, const BatchSource& data, const Window& window,
+                                    const StopFlag& stop) {
+    g_micro_batches = (window.grains() + engine.rules.micro_batch_grains - 1) / engine.rules.micro_batch_grains;
+    return run_step(engine, data, window, stop);
+}
+
+template <class Wrong>
+std::unique_ptr<Kernels> wrong_kernels(const Settings::Compute& compute, Pool& pool, Arena& arena) {
+    return std::make_unique<Wrong>(make_kernels(compute, pool, arena));
+}
+
+Parts parts_with(const std::string& mistake) {
+    Parts parts = real_parts();
+    parts.step = real_step;
+    if (mistake == "divides-the-loss") {
+        parts.kernels = wrong_kernels<DividesTheLoss>;
+    } else if (mistake == "normalises-over-the-batch") {
+        parts.kernels = wrong_kernels<NormalisesOverTheBatch>;
+    } else if (mistake == "divides-the-update") {
+        parts.step = [](Engine& engine, const BatchSource& data, const Window& window, const StopFlag& stop) {
+            auto wrong = std::make_unique<DividesTheUpdate>(std::move(engine.optimizer));
+            DividesTheUpdate& optimizer = *wrong;
+            engine.optimizer = std::move(wrong);
+            auto report = real_step(engine, data, window, stop);
+            engine.optimizer = std::unique_ptr<Optimizer>(std::move(optimizer.real));
+            return report;
+        };
+    } else if (mistake == "drops-the-last-grain") {
+        parts.step = [](Engine& engine, const BatchSource& data, const Window& window, const StopFlag& stop) {
+            return real_step(engine, DropsTheLastGrain(data), window, stop);
+        };
+    } else if (mistake != "none") {
+        throw std::invalid_argument("there is no mistake named " + mistake);
+    }
+    return parts;
+}
+
+}  // namespace
+}  // namespace accrue::testing
+
+int main(int argc, char** argv) {
+    const accrue::Parts parts = accrue::testing::parts_with(argc > 1 ? argv[1] : "");
+    CLI::App app("accrue with a mistake in it");
+    accrue::VerifyCommand command;
+    accrue::ExitCode code = accrue::ExitCode::done;
+    accrue::add_verify_command(app, command, code, parts);
+    try {
+        app.parse(argc - 1, argv + 1);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error);
+    }
+    return static_cast<int>(code);
+}
