@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <future>
+#include <limits>
 #include <numeric>
 
 #include "tests/support.h"
@@ -288,6 +289,35 @@ TEST(SkipTest, AWindowThatIsNotFiniteIsSkippedAlikeByEverybody) {
         EXPECT_NE(expected.find('s'), std::string::npos) << "no window was skipped: " << expected;
         EXPECT_NE(expected.find('.'), std::string::npos) << "all windows were skipped: " << expected;
         EXPECT_EQ(run_it(dtype, 3, 2), expected);
+    }
+}
+
+// Finite gradients may have a sum that is not, in a format that cannot hold it.
+TEST(SkipTest, AWindowWhoseSumOverflowsIsSkipped) {
+    TemporaryFolder folder;
+    write_ragged_data(folder / "data.safetensors", {.samples = 30});
+    copy_model("gpt2", folder / "model", {});
+    for (const char* sums : {"fp32", "bf16"}) {
+        Settings settings = small_settings(folder / "model", folder / "data.safetensors");
+        settings.compute.sums = sums;
+        TestRun run(settings, 2);
+        run.stop = true;
+        EXPECT_FALSE(run.step().has_value());  // the window is open
+        run.stop = false;
+        const SumView sum = run.engine.sum.sum_of(0, 0);
+        if (sum.kind == SumKind::fp32) {
+            static_cast<float*>(sum.data)[0] = std::numeric_limits<float>::infinity();
+        } else {
+            static_cast<Bf16*>(sum.data)[0] = Bf16(std::numeric_limits<float>::infinity());
+        }
+        const std::string before = run.engine.weights_hash();
+        const auto report = run.step();
+        EXPECT_TRUE(report->skipped);
+        EXPECT_NE(report->skip_reason.find("too large for its number format"), std::string::npos);
+        EXPECT_EQ(run.engine.weights_hash(), before);
+        EXPECT_EQ(run.engine.state.skipped_in_a_row, 1);
+        EXPECT_FALSE(run.step()->skipped);
+        EXPECT_NE(run.engine.weights_hash(), before);
     }
 }
 

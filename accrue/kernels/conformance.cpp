@@ -38,10 +38,9 @@ double rounding_of(SumKind kind) {
 std::string text_of(const Case& tried) {
     return cat(name_of(tried.dtype), " to ", name_of(tried.output_dtype), ", rows ", tried.first_row, " + ", tried.rows,
                ", in ", tried.in, ", out ", tried.out, ", gap ", tried.gap, ", dropout ", tried.dropout,
-               tried.layout == WeightLayout::in_out ? ", [in, out]" : "", tried.fp32_weight ? ", fp32 weight" : "", ", ",
-               name_of(tried.sums), " sums", tried.probe ? ", probe" : "", tried.held ? ", held rows" : "",
-               tried.broken ? ", not finite" : "",
-               tried.integers ? ", whole numbers" : "");
+               tried.layout == WeightLayout::in_out ? ", [in, out]" : "", tried.fp32_weight ? ", fp32 weight" : "",
+               ", ", name_of(tried.sums), " sums", tried.probe ? ", probe" : "", tried.held ? ", held rows" : "",
+               tried.broken ? ", not finite" : "", tried.integers ? ", whole numbers" : "");
 }
 
 Matrix::Matrix(DType dtype, int64_t rows, int64_t columns, int64_t gap)

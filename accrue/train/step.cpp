@@ -93,6 +93,27 @@ std::string reason_to_skip(const Engine& engine, const GrainLedger& ledger) {
     return "";
 }
 
+// One update by the window's mean gradient.
+void update_weights(Engine& engine, StepReport& report) {
+    const MeanGradient mean = engine.sum.mean();  // a view: the one division is a factor in it
+    const double norm = mean.norm(engine.kernels);
+    if (!std::isfinite(norm)) {  // exact sums are always finite; others may overflow where no grain does
+        report.skipped = true;
+        report.skip_reason =
+            "the sum of its gradients is too large for its number format. Use compute.sums = \"exact\"";
+        return;
+    }
+    const double clip = clip_factor(norm, engine.rules.clip_norm);
+    const GrainLedger& ledger = engine.sum.ledger();
+    report.grad_norm = norm;
+    report.clipped = clip < 1;
+    report.grains = grain_statistics(ledger, norm);
+    engine.optimizer->update(mean.scaled(clip), {.rate = report.rate, .beta2 = report.beta2}, engine.weights);
+    if (engine.sum.kind() == SumKind::exact) {
+        engine.state.units = engine.sum.units().next(ledger.largest());
+    }
+}
+
 void finish_window(Engine& engine, const Window& window) {
     engine.state.position = window.next();
     engine.state.window_open = false;
@@ -128,19 +149,11 @@ std::optional<StepReport> run_step(Engine& engine, const BatchSource& data, cons
     }
 
     if (!report.skipped) {
-        const MeanGradient mean = engine.sum.mean();  // a view: the one division is a factor in it
-        const double norm = mean.norm(engine.kernels);
-        const double clip = clip_factor(norm, rules.clip_norm);
-        report.grad_norm = norm;
-        report.clipped = clip < 1;
-        report.grains = grain_statistics(ledger, norm);
-        engine.optimizer->update(mean.scaled(clip), {.rate = report.rate, .beta2 = report.beta2}, engine.weights);
-        if (engine.sum.kind() == SumKind::exact) {
-            engine.state.units = engine.sum.units().next(ledger.largest());
-        }
+        update_weights(engine, report);
     }
     engine.state.tokens += report.tokens;
-    engine.state.skipped_in_a_row = report.bad_grain ? engine.state.skipped_in_a_row + 1 : 0;
+    const bool broken = report.skipped && (report.bad_grain || report.tokens > 0);
+    engine.state.skipped_in_a_row = broken ? engine.state.skipped_in_a_row + 1 : 0;
     finish_window(engine, window);
     report.seconds = seconds_since(start);
     return report;
