@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "accrue/base/error.h"
+#include "accrue/cli/advise_command.h"
 #include "accrue/cli/bench_command.h"
 #include "accrue/cli/commands.h"
 #include "accrue/cli/plan_command.h"
@@ -24,6 +25,7 @@ struct Commands {
     ExportCommand export_model;
     BenchCommand bench;
     PlanCommand plan;
+    AdviseCommand advise;
 };
 
 CLI::App* add_train(CLI::App& app, TrainCommand& command) {
@@ -109,6 +111,7 @@ int run(int argc, char** argv) {
     add_inspect(app, commands.inspect)->callback([&] { code = run_inspect(commands.inspect); });
     add_export(app, commands.export_model)->callback([&] { code = run_export(commands.export_model); });
     add_plan_command(app, commands.plan, code);
+    add_advise_command(app, commands.advise, code);
     add_bench_command(app, commands.bench, code);
     add_tokenizer_commands(app, commands.tokenize, commands.tokenizer_train, code);
     try {
