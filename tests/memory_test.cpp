@@ -58,7 +58,7 @@ protected:
 
     [[nodiscard]] nlohmann::json plan(const std::vector<std::string>& settings) {
         std::vector<std::string> arguments = job("plan", settings);
-        arguments.emplace_back("--json");
+        arguments.insert(arguments.end(), {"--json", "--typical"});
         const ProgramResult result = run_program(arguments, folder_.path());
         EXPECT_EQ(result.exit_code, 0) << result.output;
         return nlohmann::json::parse(result.output);
@@ -75,19 +75,16 @@ protected:
     TemporaryFolder folder_;
 };
 
+// bench/memory_promise does the same for more lengths and larger models.
 TEST_F(MemoryPromiseTest, ThePlannedPeakIsTheRealOneAndNeverBelowIt) {
     for (const char* dtype : {"fp32", "bf16"}) {
         for (const char* recompute : {"nothing", "cheap", "block"}) {
-            for (const char* sequence : {"128", "1024"}) {
-                const std::vector<std::string> settings = {cat("compute.dtype=", dtype),
-                                                           cat("compute.recompute=", recompute),
-                                                           cat("data.sequence_length=", sequence)};
-                const int64_t planned = plan(settings).at("planned_peak_bytes");
-                const int64_t real = train_and_measure(settings);
-                const int64_t allowed = std::max(16 * kMiB, planned / 50);
-                EXPECT_GE(planned, real) << dtype << ", " << recompute << ", " << sequence;
-                EXPECT_LE(planned, real + allowed) << dtype << ", " << recompute << ", " << sequence;
-            }
+            const std::vector<std::string> settings = {
+                cat("compute.dtype=", dtype), cat("compute.recompute=", recompute), "data.sequence_length=512"};
+            const int64_t planned = plan(settings).at("planned_peak_bytes");
+            const int64_t real = train_and_measure(settings);
+            EXPECT_GE(planned, real) << dtype << ", " << recompute;
+            EXPECT_LE(planned, real + 16 * kMiB) << dtype << ", " << recompute;
         }
     }
 }
@@ -141,12 +138,12 @@ TEST_F(MemoryPromiseTest, AnUlimitBelowTheSmallestPlanIsRefusedInWords) {
     for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
         ProgramResult result;
         {
-            const Limited limited(resource, 400 * kMiB);
+            const Limited limited(resource, 200 * kMiB);
             result = run_program(job("train", {"data.sequence_length=1024"}), folder_.path());
         }
         EXPECT_EQ(result.exit_code, 1) << result.output;
         EXPECT_THAT(result.output,
-                    HasSubstr(resource == RLIMIT_AS ? "ulimit -v is 400.00 MiB" : "ulimit -d is 400.00"));
+                    HasSubstr(resource == RLIMIT_AS ? "ulimit -v is 200.00 MiB" : "ulimit -d is 200.00"));
         EXPECT_THAT(result.output, HasSubstr("but the smallest plan needs"));
         EXPECT_FALSE(fs::exists(folder_ / "run" / "metrics.jsonl"));
     }

@@ -18,9 +18,9 @@ using Json = nlohmann::ordered_json;
 // The largest micro-batch that is looked at: far above where larger ones still help.
 constexpr int64_t kMostGrains = 64;
 
-// Both measurements together stay below what the run itself would take.
-Rates rates_for(const RunInputs& inputs, Pool& pool, const MemoryBound& budget, const ProcessBase& base) {
-    return measure_rates(inputs, pool, budget.bytes - base.held_bytes);
+Rates rates_for(const RunInputs& inputs, Pool& pool, const PlanRequest& request, const PlanFindings& findings) {
+    return request.typical ? Rates::typical(inputs.settings, pool.threads())
+                           : measure_rates(inputs, pool, findings.budget.bytes - findings.base.held_bytes);
 }
 
 std::vector<int64_t> micro_batches_of(double window_grains) {
@@ -158,7 +158,7 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
                                    : fmt::format("{} samples", settings.window.samples),
         inputs.longest_sample(), static_cast<int64_t>(findings.window_grains), settings.window.grain_samples);
 
-    const Rates rates = rates_for(inputs, pool, findings.budget, findings.base);
+    const Rates rates = rates_for(inputs, pool, request, findings);
     const auto row_of = [&](Plan plan) {
         PlanRow row{.plan = std::move(plan)};
         row.peak_bytes = std::max(findings.base.peak_bytes, process_bytes(findings.base, planner, row.plan));

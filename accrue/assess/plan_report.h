@@ -14,8 +14,9 @@ namespace accrue {
 
 // What `accrue plan` is asked.
 struct PlanRequest {
-    std::optional<double> price_per_hour;
+    std::optional<double> price_per_hour = {};
     bool measures = false;  // run real micro-batches too
+    bool typical = false;   // take the speed of an ordinary processor instead of measuring a layer
 };
 
 // A plan with what it means for a process and a clock.

@@ -17,11 +17,11 @@ MemoryBound plenty() {
     return {.bytes = int64_t{1} << 40, .reason = "plenty", .address_bytes = std::numeric_limits<int64_t>::max()};
 }
 
-// The default job with short samples in small grains: 16 grains of 128 tokens, 8 of them in a micro-batch.
+// The default job with short samples in small grains: 4 grains of 128 tokens.
 RunInputs small_inputs(const std::string& memory = "auto") {
     Settings settings;
     settings.data.sequence_length = 64;
-    settings.window.samples = 32;
+    settings.window.samples = 8;
     settings.window.grain_samples = 2;
     settings.compute.memory = memory;
     settings.compute.threads = 1;
@@ -36,12 +36,12 @@ protected:
 
 TEST_F(PlanReportTest, TheChosenPlanIsTheFastestThatFits) {
     const RunInputs inputs = small_inputs();
-    const PlanFindings all = find_plans(inputs, plenty(), {});
+    const PlanFindings all = find_plans(inputs, plenty(), {.typical = true});
     ASSERT_EQ(all.chosen, 0U);
     const size_t middle = all.frontier.size() / 2;
     MemoryBound less = plenty();
     less.bytes = all.frontier[middle].peak_bytes + (int64_t{1} << 20);
-    const PlanFindings some = find_plans(inputs, less, {});
+    const PlanFindings some = find_plans(inputs, less, {.typical = true});
     ASSERT_TRUE(some.chosen);
     const size_t chosen = *some.chosen;
     EXPECT_LE(some.frontier[chosen].peak_bytes, less.bytes);
@@ -75,7 +75,7 @@ TEST_F(PlanReportTest, CuttingTheWindowTradesActivationsForSteps) {
         ASSERT_TRUE(row.measured_seconds);
         EXPECT_GT(*row.measured_seconds, 0);
     }
-    EXPECT_THAT(steps, testing::ElementsAre(16, 8, 4, 2, 1));
+    EXPECT_THAT(steps, testing::ElementsAre(4, 2, 1));
     for (size_t i = 1; i < findings.cuts.size(); ++i) {
         EXPECT_GT(findings.cuts[i].plan.arena_bytes, findings.cuts[i - 1].plan.arena_bytes);
         EXPECT_EQ(findings.cuts[i].plan.resident_bytes, findings.cuts[0].plan.resident_bytes);
@@ -87,7 +87,7 @@ TEST_F(PlanReportTest, CuttingTheWindowTradesActivationsForSteps) {
 }
 
 TEST_F(PlanReportTest, WhatDoesNotFitIsShownAndSaid) {
-    const PlanFindings findings = find_plans(small_inputs("9MiB"), plenty(), {});
+    const PlanFindings findings = find_plans(small_inputs("9MiB"), plenty(), {.typical = true});
     EXPECT_FALSE(findings.chosen);
     EXPECT_THAT(findings.refusal, HasSubstr("compute.memory is 9.00 MiB, but the smallest plan needs " +
                                             format_bytes(findings.frontier.back().peak_bytes)));

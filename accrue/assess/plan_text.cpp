@@ -72,11 +72,25 @@ std::string cost_text(const PlanFindings& findings, double hours) {
     return findings.price_per_hour ? fmt::format("{:>10.2f}", hours * *findings.price_per_hour) : "";
 }
 
+// Of plans that hardly differ in memory, one is told; the first, the last and the chosen one always are.
+std::vector<size_t> told_of(const PlanFindings& findings) {
+    constexpr double kWorthALine = 0.985;
+    std::vector<size_t> told;
+    for (size_t i = 0; i < findings.frontier.size(); ++i) {
+        const auto bytes = static_cast<double>(findings.frontier[i].peak_bytes);
+        const bool is_edge = i == 0 || i + 1 == findings.frontier.size() || findings.chosen == i;
+        if (is_edge || bytes < kWorthALine * static_cast<double>(findings.frontier[told.back()].peak_bytes)) {
+            told.push_back(i);
+        }
+    }
+    return told;
+}
+
 std::string frontier_text(const PlanFindings& findings) {
     std::string text = "frontier: no plan is both smaller and faster than one of these\n";
     text += fmt::format("  {:>11}{:>12}{:>12}{:>10}{}   {}\n", "memory", "tokens/s", "updates/h", "hours",
                         findings.price_per_hour ? "      cost" : "", "plan");
-    for (size_t i = 0; i < findings.frontier.size(); ++i) {
+    for (const size_t i : told_of(findings)) {
         const PlanRow& row = findings.frontier[i];
         const double hours = row.seconds * static_cast<double>(findings.steps) / 3600;
         const char* mark = findings.chosen == i ? "> " : "  ";

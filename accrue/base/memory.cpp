@@ -191,7 +191,7 @@ MemoryBound memory_bound(const MemoryFacts& facts) {
             const int64_t more = std::max<int64_t>(0, *limit - mapped - kAddressesOfAThread);
             bound.address_bytes = std::min(bound.address_bytes, more);
             take(process.resident_bytes + more, "ulimit ", name, " is ", format_bytes(*limit), ", of which ",
-                 format_bytes(mapped), " are mapped already");
+                 format_bytes(mapped), " are mapped already and a thread may map ", format_bytes(kAddressesOfAThread));
         }
     };
     take_mapped(facts.address_limit, process.address_bytes, "-v");

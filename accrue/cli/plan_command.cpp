@@ -30,7 +30,8 @@ ExitCode run_plan(const PlanCommand& command) {
     if (!command.memory.empty()) {
         overrides.push_back(cat("compute.memory=\"", command.memory, "\""));
     }
-    const PlanRequest request{.price_per_hour = price_of(command.price), .measures = command.measures};
+    const PlanRequest request{
+        .price_per_hour = price_of(command.price), .measures = command.measures, .typical = command.typical};
     const RunInputs inputs = open_inputs(read_settings(command.settings_file, overrides));
     const PlanFindings findings = find_plans(inputs, memory_of_machine(), request);
     fmt::print("{}", command.json ? plan_json(findings).dump(2) + "\n" : plan_text(findings));
@@ -50,6 +51,7 @@ void add_plan_command(CLI::App& app, PlanCommand& command, ExitCode& code) {
         ->type_name("SIZE");
     plan->add_option("--price", command.price, "What an hour of this machine costs: 2.5/h")->type_name("PRICE/h");
     plan->add_flag("--measure", command.measures, "Run real micro-batches of the chosen plan and of its cuts too");
+    plan->add_flag("--typical", command.typical, "Measure nothing: predict the speed of an ordinary processor");
     plan->add_flag("--json", command.json, "Print JSON instead of text");
     plan->callback([&] { code = run_plan(command); });
 }

@@ -15,6 +15,7 @@ struct PlanCommand {
     std::string memory;
     std::string price;  // "2.5/h"
     bool measures = false;
+    bool typical = false;
     bool json = false;
 };
 

@@ -43,8 +43,8 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::note_read(size_t bytes) const {
-    constexpr size_t kAround = size_t{64} << 10;  // what Linux maps around a page that is touched
-    constexpr size_t kMost = size_t{1} << 20;
+    constexpr size_t kAround = size_t{128} << 10;  // Linux maps more than the page that is touched
+    constexpr size_t kMost = size_t{256} << 10;
     const size_t touched = touched_.fetch_add(bytes + kAround, std::memory_order_relaxed) + bytes + kAround;
     if (touched > kMost) {
         touched_.store(0, std::memory_order_relaxed);

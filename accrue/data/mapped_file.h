@@ -9,7 +9,7 @@
 namespace accrue {
 
 // A file seen as memory, read-only: pages come from the disk when they are touched. Reading is safe from several threads.
-// Pages are let go after about a MiB of reading, so that even a large file, read here and there over a long
+// Pages are let go after a few reads, so that even a large file, read here and there over a long
 // run, takes next to no memory of the process's own; the system may still have them when they are read again.
 class MappedFile {
 public:

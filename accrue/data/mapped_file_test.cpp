@@ -29,7 +29,7 @@ TEST_F(MappedFileTest, ReadingMuchOfALargeFileKeepsLittleOfIt) {
         most = std::max(most, process_memory().resident_bytes - before);
     }
     EXPECT_EQ(sum, 'x' * static_cast<int64_t>(kBytes / 4096));
-    EXPECT_LT(most, int64_t{4} << 20);
+    EXPECT_LT(most, int64_t{8} << 20) << "a file system with large pages maps 2 MiB for one byte";
 }
 
 TEST_F(MappedFileTest, AnEmptyFileIsAllRight) {

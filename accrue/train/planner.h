@@ -57,7 +57,7 @@ public:
     ~Planner();
 
     [[nodiscard]] Plan plan_of(const Choices& choices, int64_t micro_batch_grains);
-    // What a run does when memory is no concern: nothing is computed again, about 1,024 rows at a time.
+    // What a run does when memory is no concern: nothing is computed again, about 1,024 rows at a time (or the window).
     [[nodiscard]] Plan unlimited();
     // The plans that no other beats in both memory and time, fastest first.
     [[nodiscard]] std::vector<Plan> frontier(const Rates& rates);

@@ -79,7 +79,7 @@ std::string text_of(const Plan& plan) {
         add(block, " of ", layers, " blocks recomputed");
     }
     if (cheap > 0) {
-        add(cheap, " of ", layers, " cheaply");
+        add(cheap, " of ", layers, block > 0 ? " cheaply" : " blocks recomputed cheaply");
     }
     if (text.empty()) {
         add("nothing recomputed");
@@ -197,14 +197,13 @@ std::optional<RunPlan::Change> RunPlan::reconsider() {
         return std::nullopt;
     }
     is_over_ = false;
-    if (plan_.arena_bytes == unlimited_.arena_bytes || ++calm_windows_ < kCalmWindows) {
+    if (plan_.arena_bytes == unlimited_.arena_bytes) {
         return std::nullopt;
     }
     const Plan* larger = fastest_within(static_cast<int64_t>(static_cast<double>(now.bytes) * kRoomToGrow));
-    if (larger == nullptr || larger->arena_bytes <= plan_.arena_bytes) {
-        return std::nullopt;
-    }
-    return change_to(*larger, "more memory");
+    const bool is_calm = larger != nullptr && larger->arena_bytes > plan_.arena_bytes;
+    calm_windows_ = is_calm ? calm_windows_ + 1 : 0;
+    return calm_windows_ < kCalmWindows ? std::nullopt : change_to(*larger, "more memory");
 }
 
 }  // namespace accrue

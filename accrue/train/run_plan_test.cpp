@@ -108,11 +108,15 @@ TEST_F(RunPlanTest, ARunShrinksAtOnceAndGrowsWhenItHasBeenCalm) {
     EXPECT_THAT(smaller->note, HasSubstr("less memory: the test says so: from here on"));
     EXPECT_LT(run.plan().arena_bytes, large);
     EXPECT_FALSE(run.reconsider()) << "it fits now";
+    for (int window = 0; window < 2; ++window) {
+        now_ = room(int64_t{1} << 40);
+        EXPECT_FALSE(run.reconsider());
+        EXPECT_FALSE(run.reconsider());
+        now_ = room((most + least) / 2);
+        EXPECT_FALSE(run.reconsider()) << "that was not calm";
+    }
     now_ = room(int64_t{1} << 40);
     EXPECT_FALSE(run.reconsider());
-    now_ = room((most + least) / 2);
-    EXPECT_FALSE(run.reconsider());
-    now_ = room(int64_t{1} << 40);
     EXPECT_FALSE(run.reconsider());
     const auto larger = run.reconsider();
     ASSERT_TRUE(larger);
