@@ -325,7 +325,8 @@ void Adviser::try_change() {
                      .predicted_gain = change->tokens_per_second / advice_.times.tokens_per_second() - 1,
                      .measured_gain = measured[1].tokens_per_second() / measured[0].tokens_per_second() - 1,
                      .tokens_per_second = measured[1].tokens_per_second(),
-                     .present_tokens_per_second = measured[0].tokens_per_second()};
+                     .present_tokens_per_second = measured[0].tokens_per_second(),
+                     .variation = std::max(measured[0].variation, measured[1].variation)};
     const bool is_whole =
         change->window_factor == 1 && static_cast<double>(change->plan.micro_batch_grains) >= advice_.window_grains;
     if (advice_.whole && is_whole) {

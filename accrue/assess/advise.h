@@ -41,6 +41,7 @@ struct Trial {
     double measured_gain = 0;
     double tokens_per_second = 0;
     double present_tokens_per_second = 0;  // measured again, in turns with the change
+    double variation = 0;                  // of these measurements: what is less than this may be chance
 };
 
 // A window in one piece, without accumulation.

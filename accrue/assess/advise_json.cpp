@@ -39,6 +39,7 @@ Json trial_json(const Advice& advice) {
     json["measured_tokens_per_second"] = advice.trial->tokens_per_second;
     json["measured_tokens_per_second_now"] = advice.trial->present_tokens_per_second;
     json["measured_gain"] = advice.trial->measured_gain;
+    json["variation"] = advice.trial->variation;
     return json;
 }
 

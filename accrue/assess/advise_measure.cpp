@@ -69,10 +69,8 @@ WindowTimes stretched(WindowTimes times, double factor) {
     return times;
 }
 
-const WindowTimes& fastest_of(const std::vector<WindowTimes>& windows) {
-    return *std::min_element(windows.begin(), windows.end(), [](const auto& a, const auto& b) {
-        return a.tokens_per_second() > b.tokens_per_second();
-    });
+bool is_slower(const WindowTimes& a, const WindowTimes& b) {
+    return a.tokens_per_second() < b.tokens_per_second();
 }
 
 // Counts what is computed.
@@ -110,8 +108,8 @@ public:
         engine_.refresh_copy();
     }
 
-    // Some windows, after one that is not measured: it finds the loader and the caches cold.
-    std::vector<WindowTimes> turn(const MeasuredWay& way) {
+    // The fastest of some windows, after one that is not measured: it finds the loader and the caches cold.
+    WindowTimes turn(const MeasuredWay& way) {
         engine_.choose(way.plan.choices);
         engine_.rules.micro_batch_grains = way.plan.micro_batch_grains;
         arena_.keep(way.plan.arena_bytes);
@@ -138,7 +136,7 @@ public:
             throw Error(cat(kMostWindowsOfATurn, " windows of ", size.samples,
                             " samples were measured, and none counts a token. Check the labels of the data."));
         }
-        return windows;
+        return *std::max_element(windows.begin(), windows.end(), is_slower);
     }
 
 private:
@@ -180,16 +178,19 @@ std::vector<WindowTimes> measure_ways(const RunInputs& inputs, Pool& pool, const
         arena_bytes = std::max(arena_bytes, way.plan.arena_bytes);
     }
     MeasuredRun run(inputs, pool, arena_bytes, ways.front().plan.choices, world);
-    std::vector<std::vector<WindowTimes>> windows(ways.size());
+    std::vector<std::vector<WindowTimes>> turns(ways.size());
     const auto start = Clock::now();
     for (int turn = 0; turn < kTurns && (turn == 0 || seconds_since(start) < kEnoughSeconds); ++turn) {
         for (size_t way = 0; way < ways.size(); ++way) {
-            const auto more = run.turn(ways[way]);
-            windows[way].insert(windows[way].end(), more.begin(), more.end());
+            turns[way].push_back(run.turn(ways[way]));
         }
     }
     std::vector<WindowTimes> result;
-    std::transform(windows.begin(), windows.end(), std::back_inserter(result), fastest_of);
+    for (const std::vector<WindowTimes>& of_way : turns) {
+        const auto [slowest, fastest] = std::minmax_element(of_way.begin(), of_way.end(), is_slower);
+        result.push_back(*fastest);
+        result.back().variation = fastest->tokens_per_second() / slowest->tokens_per_second() - 1;
+    }
     return result;
 }
 

@@ -75,6 +75,17 @@ std::string answer_text(const Advice& advice) {
     return "";
 }
 
+std::string verdict_text(const Trial& trial, const std::string& gain) {
+    const std::string& change = trial.change.text;
+    if (trial.measured_gain < kNoticeable) {
+        return fmt::format("Keep the settings: the best other choice, {}, gives {} tokens/s (measured).", change, gain);
+    }
+    return trial.measured_gain > trial.variation
+               ? fmt::format("Set {}: {} tokens/s (measured).", change, gain)
+               : fmt::format("{} may help: {} tokens/s, but this machine's own speed varies by {} (measured).", change,
+                             gain, percent(trial.variation));
+}
+
 // The bound says where to look; what was tried says whether it helps.
 std::string helps_text(const Advice& advice) {
     if (!advice.trial) {
@@ -103,10 +114,7 @@ std::string helps_text(const Advice& advice) {
             }
             [[fallthrough]];
         default:
-            return trial.measured_gain >= kNoticeable
-                       ? fmt::format("Set {}: {} tokens/s (measured).", trial.change.text, gain)
-                       : fmt::format("Keep the settings: the best other choice, {}, gives {} tokens/s (measured).",
-                                     trial.change.text, gain);
+            return verdict_text(trial, gain);
     }
 }
 
@@ -163,9 +171,9 @@ std::string changes_text(const Advice& advice) {
         const Trial& trial = *advice.trial;
         text += wrapped(
             fmt::format("tried in turns with the present settings: {}: predicted {}, measured {} ({:.0f} against "
-                        "{:.0f} tokens/s)",
+                        "{:.0f} tokens/s, which vary by {})",
                         trial.change.text, signed_percent(trial.predicted_gain), signed_percent(trial.measured_gain),
-                        trial.tokens_per_second, trial.present_tokens_per_second),
+                        trial.tokens_per_second, trial.present_tokens_per_second, percent(trial.variation)),
             kIndent);
     }
     return text;
@@ -268,7 +276,8 @@ std::string accumulation_text(const Advice& advice) {
         return fmt::format("not needed: the window fits in one piece ({}), {} {} tokens/s.", needs, how,
                            signed_percent(whole.gain));
     }
-    return fmt::format("costs nothing here: in one piece the window takes {} instead of {}, {} {} tokens/s.", needs,
+    return fmt::format("{}: in one piece the window takes {} instead of {}, {} {} tokens/s.",
+                       whole.gain > -kNoticeable ? "costs nothing here" : "pays", needs,
                        format_bytes(advice.peak_bytes), how, signed_percent(whole.gain));
 }
 
