@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "accrue/base/error.h"
+#include "accrue/cli/advise_command.h"
 #include "accrue/cli/bench_command.h"
 #include "accrue/cli/commands.h"
 #include "accrue/cli/demo_command.h"
@@ -28,6 +29,7 @@ struct Commands {
     PlanCommand plan;
     VerifyCommand verify;
     DemoCommand demo;
+    AdviseCommand advise;
 };
 
 CLI::App* add_train(CLI::App& app, TrainCommand& command) {
@@ -116,6 +118,7 @@ int run(int argc, char** argv) {
     const Parts parts = real_parts();
     add_verify_command(app, commands.verify, code, parts);
     add_demo_command(app, commands.demo, code);
+    add_advise_command(app, commands.advise, code);
     add_bench_command(app, commands.bench, code);
     add_tokenizer_commands(app, commands.tokenize, commands.tokenizer_train, code);
     try {

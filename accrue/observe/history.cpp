@@ -43,6 +43,7 @@ bool append(RunHistory& history, const Json& line) {
     history.loss.push_back(number(line, "loss"));
     history.validation_loss.push_back(number(line, "validation_loss"));
     history.tokens.push_back(number(line, "tokens"));
+    history.grains.push_back(number(line, "grains"));
     history.rate.push_back(number(line, "rate"));
     history.grad_norm.push_back(number(line, "grad_norm"));
     history.clipped.push_back(flag(line, "clipped"));

@@ -15,6 +15,7 @@ struct RunHistory {
     std::vector<double> loss;
     std::vector<double> validation_loss;
     std::vector<double> tokens;
+    std::vector<double> grains;
     std::vector<double> rate;
     std::vector<double> grad_norm;
     std::vector<double> clipped;  // 1 or NaN

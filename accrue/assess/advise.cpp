@@ -1,0 +1,363 @@
+#include "accrue/assess/advise.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "accrue/assess/calibrate.h"
+#include "accrue/base/bytes.h"
+#include "accrue/base/error.h"
+#include "accrue/base/machine.h"
+#include "accrue/kernels/timed/ceilings.h"
+
+namespace accrue {
+namespace {
+
+// Windows that are measured are cut off here; longer ones say little more.
+constexpr double kWindowSeconds = 1.5;
+// The most grains for a micro-batch that is only looked at: a dry run of each takes its time.
+constexpr int64_t kMostGrains = 64;
+constexpr int kBursts = 5;
+// What memory_bandwidth() takes, with room to spare.
+constexpr int64_t kBandwidthBytes = int64_t{900} << 20;
+
+std::vector<Recompute> all_blocks(const Plan& plan, Recompute recompute) {
+    return std::vector<Recompute>(plan.choices.blocks.size(), recompute);
+}
+
+// One inquiry: what is known of the run, in the order it is found.
+class Adviser {
+public:
+    Adviser(const RunInputs& inputs, const MemoryBound& machine, const AdviseRequest& request)
+        : inputs_(inputs),
+          machine_(machine),
+          request_(request),
+          pool_(static_cast<int>(inputs.settings.compute.threads)),
+          planner_(inputs.settings, inputs.model, inputs.longest_sample(), pool_.threads()),
+          base_(ProcessBase::measure()) {}
+
+    Advice advise();
+
+private:
+    void choose_plan();
+    void measure_present();
+    void measure_ceilings();
+    void find_reached();
+    void look_at_changes();
+    void look_at_micro_batches();
+    void look_at_recomputation();
+    void look_at_threads();
+    void look_at_windows();
+    void look_at_whole_window();
+    void try_change();
+
+    [[nodiscard]] bool fits(const Change& change) const { return change.peak_bytes <= advice_.budget.bytes; }
+    [[nodiscard]] double plan_seconds(const Plan& plan, double window_factor, const Rates& rates) const {
+        return plan.window_seconds(std::max(1.0, planner_.window_grains() * window_factor), rates);
+    }
+    [[nodiscard]] Change change_to(std::string text, Plan plan) const;
+    void predict(Change& change, const Rates& rates) const;
+    [[nodiscard]] bool is_aimed(const Change& change) const;
+    [[nodiscard]] std::optional<Change> most_promising() const;
+    [[nodiscard]] std::vector<WindowTimes> measure(Pool& pool, const std::vector<Change>& changes) const;
+    [[nodiscard]] MeasuredWay way_of(const Change& change) const;
+
+    const RunInputs& inputs_;
+    const MemoryBound& machine_;
+    const AdviseRequest& request_;
+    Pool pool_;
+    Planner planner_;
+    ProcessBase base_;
+    Plan unlimited_;
+    Rates rates_;
+    Advice advice_;
+};
+
+// As a run would, and with its errors.
+void Adviser::choose_plan() {
+    const RunPlan chosen(inputs_.settings, inputs_.model, inputs_.longest_sample(), pool_.threads(),
+                         [this] { return machine_; });
+    advice_.plan = chosen.plan();
+    // A plan says nothing of blocks where all are kept.
+    if (advice_.plan.choices.blocks.empty()) {
+        advice_.plan.choices.blocks.assign(static_cast<size_t>(inputs_.model.layers), Recompute::nothing);
+    }
+    advice_.peak_bytes = chosen.peak_bytes();
+    advice_.budget = budget_of(inputs_.settings, machine_);
+    advice_.threads = pool_.threads();
+    advice_.window_grains = planner_.window_grains();
+    advice_.optimizer = inputs_.settings.optimizer;
+    const Settings::Window& window = inputs_.settings.window;
+    advice_.window_samples =
+        window.tokens > 0
+            ? std::ceil(static_cast<double>(window.tokens) / static_cast<double>(inputs_.longest_sample()))
+            : static_cast<double>(window.samples);
+    unlimited_ = planner_.unlimited();
+    rates_ = measure_rates(inputs_, pool_, advice_.budget.bytes - base_.held_bytes);
+    const double best = plan_seconds(unlimited_, 1, rates_);
+    advice_.lost_to_memory = std::max(0.0, 1 - best / plan_seconds(advice_.plan, 1, rates_));
+}
+
+MeasuredWay Adviser::way_of(const Change& change) const {
+    const double samples = std::max(1.0, std::round(advice_.window_samples * change.window_factor));
+    const auto micro_batch =
+        static_cast<double>(change.plan.micro_batch_grains * inputs_.settings.window.grain_samples);
+    const double window_seconds = plan_seconds(change.plan, change.window_factor, rates_);
+    const double micro_batches = std::max(1.0, std::floor(kWindowSeconds / window_seconds * samples / micro_batch));
+    return {.plan = change.plan,
+            .samples = static_cast<int64_t>(std::min(samples, micro_batches * micro_batch)),
+            .window_samples = samples,
+            .batches = change.batches};
+}
+
+std::vector<WindowTimes> Adviser::measure(Pool& pool, const std::vector<Change>& changes) const {
+    std::vector<MeasuredWay> ways;
+    std::transform(changes.begin(), changes.end(), std::back_inserter(ways),
+                   [this](const Change& change) { return way_of(change); });
+    return measure_ways(inputs_, pool, ways, request_.world);
+}
+
+Change Adviser::change_to(std::string text, Plan plan) const {
+    Change change{.text = std::move(text)};
+    change.peak_bytes = std::max(base_.peak_bytes, process_bytes(base_, planner_, plan));
+    change.plan = std::move(plan);
+    change.threads = pool_.threads();
+    return change;
+}
+
+void Adviser::predict(Change& change, const Rates& rates) const {
+    const double factor =
+        plan_seconds(change.plan, change.window_factor, rates) / plan_seconds(advice_.plan, 1, rates_);
+    WindowTimes now = advice_.times;
+    if (change.batches == MeasuredWay::Batches::held) {
+        now.data_wait_seconds = 0;
+    }
+    const double seconds =
+        seconds_after({.compute = factor, .window = change.window_factor}, now, advice_.judgement.bound);
+    change.tokens_per_second = now.tokens * change.window_factor / seconds;
+}
+
+void Adviser::measure_present() {
+    const Change present = change_to("now", advice_.plan);
+    advice_.measured_samples = way_of(present).samples;
+    advice_.times = measure(pool_, {present}).front();
+}
+
+// Last, because the bandwidth takes more memory than many a run.
+void Adviser::measure_ceilings() {
+    const DType dtype = inputs_.settings.compute.dtype == "bf16" ? DType::bf16 : DType::fp32;
+    const auto set = cpu::instruction_set_named(inputs_.settings.compute.instruction_set);
+    for (int burst = 0; burst < kBursts; ++burst) {
+        advice_.ceilings.flops = std::max(advice_.ceilings.flops, multiply_add_rate(pool_, dtype, set));
+    }
+    const auto update = static_cast<size_t>(Part::optimizer);
+    advice_.ceilings.bytes = machine_.bytes - base_.held_bytes > kBandwidthBytes
+                                 ? memory_bandwidth(pool_)
+                                 : advice_.plan.work[update].bytes / advice_.times.kernels[update];
+}
+
+// The planned work is that of full samples; what ran may have been less.
+void Adviser::find_reached() {
+    const Plan& plan = advice_.plan;
+    const int64_t planned_rows =
+        plan.micro_batch_grains * inputs_.settings.window.grain_samples * inputs_.longest_sample();
+    const double micro_batches = advice_.times.rows / static_cast<double>(planned_rows);
+    for (size_t part = 0; part < plan.work.size(); ++part) {
+        const double times = static_cast<Part>(part) == Part::optimizer ? 1 : micro_batches;
+        const Work& work = plan.work[part];
+        if (is_streaming(work, advice_.ceilings)) {
+            advice_.reached_bytes += work.bytes * times / std::max(advice_.split.streaming_seconds, 1e-9);
+        } else {
+            advice_.reached_flops += work.flops * times / std::max(advice_.split.arithmetic_seconds, 1e-9);
+        }
+    }
+}
+
+void Adviser::look_at_micro_batches() {
+    const int64_t now = advice_.plan.micro_batch_grains;
+    const auto most = std::min(kMostGrains, static_cast<int64_t>(advice_.window_grains));
+    std::vector<int64_t> others = {now / 2, std::min(2 * now, most), most};
+    others.erase(std::unique(others.begin(), others.end()), others.end());
+    for (const int64_t grains : others) {
+        if (grains > 0 && grains != now) {
+            advice_.changes.push_back(
+                change_to(cat("window.micro_batch_grains = ", grains), planner_.plan_of(advice_.plan.choices, grains)));
+        }
+    }
+}
+
+void Adviser::look_at_recomputation() {
+    const Plan& now = advice_.plan;
+    for (const auto& [name, recompute] : {std::pair{"nothing", Recompute::nothing},
+                                          std::pair{"cheap", Recompute::cheap}, std::pair{"block", Recompute::block}}) {
+        Choices choices = now.choices;
+        choices.blocks = all_blocks(now, recompute);
+        if (recompute == Recompute::nothing) {
+            choices.loss_rows = Choices::kLossRows;
+            choices.weight_copy = Choices::WeightCopy::kept;
+        }
+        if (choices == now.choices) {
+            continue;
+        }
+        Change change =
+            change_to(cat("compute.recompute = \"", name, "\""), planner_.plan_of(choices, now.micro_batch_grains));
+        if (fits(change)) {
+            advice_.changes.push_back(std::move(change));
+        }
+    }
+    if (advice_.lost_to_memory > 0) {
+        Change change = change_to("", unlimited_);
+        change.raises_memory = true;
+        change.text = cat("compute.memory = \"", (change.peak_bytes >> 20) + 1, "MiB\"");
+        advice_.changes.push_back(std::move(change));
+    }
+}
+
+void Adviser::look_at_threads() {
+    const int now = pool_.threads();
+    const auto all = static_cast<int>(this_machine().processors);
+    for (const int threads : {now / 2, all}) {
+        if (threads < 1 || threads == now || inputs_.settings.compute.device == "reference") {
+            continue;
+        }
+        Pool pool(threads);
+        Change change = change_to(cat("compute.threads = ", threads), advice_.plan);
+        change.threads = threads;
+        predict(change, measure_rates(inputs_, pool, advice_.budget.bytes - base_.held_bytes));
+        advice_.changes.push_back(std::move(change));
+    }
+}
+
+void Adviser::look_at_windows() {
+    for (const double factor : {0.5, 2.0}) {
+        if (advice_.window_grains * factor < 1) {
+            continue;
+        }
+        const auto grains = static_cast<int64_t>(advice_.window_grains * factor);
+        Change change = change_to(factor < 1 ? "half the window" : "twice the window", advice_.plan);
+        if (grains < change.plan.micro_batch_grains) {
+            change.plan = planner_.plan_of(change.plan.choices, grains);
+        }
+        change.window_factor = factor;
+        change.result = Change::Result::another;
+        advice_.changes.push_back(std::move(change));
+    }
+}
+
+void Adviser::look_at_whole_window() {
+    const auto grains = static_cast<int64_t>(advice_.window_grains);
+    const auto& changes = advice_.changes;
+    const auto largest = std::max_element(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+        return a.plan.micro_batch_grains < b.plan.micro_batch_grains;
+    });
+    if (largest == changes.end() || largest->plan.micro_batch_grains <= advice_.plan.micro_batch_grains) {
+        return;
+    }
+    // Activations grow in proportion, should this not be the whole window yet.
+    const int64_t activations = largest->plan.arena_bytes - largest->plan.resident_bytes;
+    advice_.whole = {
+        .peak_bytes = largest->peak_bytes + activations * grains / largest->plan.micro_batch_grains - activations,
+        .gain = largest->tokens_per_second / advice_.times.tokens_per_second() - 1};
+}
+
+void Adviser::look_at_changes() {
+    look_at_micro_batches();
+    look_at_recomputation();
+    look_at_windows();
+    for (Change& change : advice_.changes) {
+        predict(change, rates_);
+    }
+    look_at_threads();
+    if (advice_.judgement.bound == Bound::data) {
+        Change change = change_to("batches already in memory", advice_.plan);
+        change.batches = MeasuredWay::Batches::held;
+        predict(change, rates_);
+        advice_.changes.push_back(std::move(change));
+    }
+}
+
+// Whether a change goes at what the run is bound by.
+bool Adviser::is_aimed(const Change& change) const {
+    switch (advice_.judgement.bound) {
+        case Bound::data:
+            return change.batches == MeasuredWay::Batches::held;
+        case Bound::network:
+            return change.window_factor > 1;
+        case Bound::memory_capacity:
+            return change.raises_memory && change.peak_bytes <= machine_.bytes;
+        case Bound::compute:
+        case Bound::memory_bandwidth:
+            break;
+    }
+    return false;
+}
+
+// What is aimed at the bound; else whatever costs no bit and fits.
+std::optional<Change> Adviser::most_promising() const {
+    const auto& changes = advice_.changes;
+    const auto aimed = std::find_if(changes.begin(), changes.end(), [this](const Change& c) { return is_aimed(c); });
+    if (aimed != changes.end()) {
+        return *aimed;
+    }
+    std::optional<Change> best;
+    for (const Change& change : changes) {
+        const bool is_free = change.result == Change::Result::same && fits(change);
+        if (is_free && (!best || change.tokens_per_second > best->tokens_per_second)) {
+            best = change;
+        }
+    }
+    return best;
+}
+
+void Adviser::try_change() {
+    const std::optional<Change> change = most_promising();
+    if (!change) {
+        return;
+    }
+    const Change present = change_to("now", advice_.plan);
+    std::vector<WindowTimes> measured;
+    if (change->threads == pool_.threads()) {
+        measured = measure(pool_, {present, *change});
+    } else {
+        Pool other(change->threads);
+        measured = {measure(pool_, {present}).front(), measure(other, {*change}).front()};
+    }
+    advice_.trial = {.change = *change,
+                     .predicted_gain = change->tokens_per_second / advice_.times.tokens_per_second() - 1,
+                     .measured_gain = measured[1].tokens_per_second() / measured[0].tokens_per_second() - 1,
+                     .tokens_per_second = measured[1].tokens_per_second(),
+                     .present_tokens_per_second = measured[0].tokens_per_second(),
+                     .variation = std::max(measured[0].variation, measured[1].variation)};
+    const bool is_whole =
+        change->window_factor == 1 && static_cast<double>(change->plan.micro_batch_grains) >= advice_.window_grains;
+    if (advice_.whole && is_whole) {
+        advice_.whole->gain = advice_.trial->measured_gain;
+        advice_.whole->is_measured = true;
+    }
+}
+
+Advice Adviser::advise() {
+    choose_plan();
+    measure_present();
+    measure_ceilings();
+    advice_.split = split_compute(advice_.times, advice_.plan.work, advice_.ceilings);
+    find_reached();
+    advice_.judgement = judge(advice_.times, advice_.split, advice_.lost_to_memory);
+    look_at_changes();
+    look_at_whole_window();
+    try_change();
+    advice_.window_facts = {.tokens = advice_.times.tokens,
+                            .sample_tokens = advice_.times.tokens / advice_.window_samples,
+                            .seconds = advice_.times.seconds(),
+                            .fixed_seconds = advice_.times.fixed_seconds(),
+                            .noise = request_.noise};
+    advice_.window = advise_window(advice_.optimizer, advice_.window_samples, advice_.window_facts);
+    return advice_;
+}
+
+}  // namespace
+
+Advice find_advice(const RunInputs& inputs, const MemoryBound& machine, const AdviseRequest& request) {
+    return Adviser(inputs, machine, request).advise();
+}
+
+}  // namespace accrue

@@ -1,0 +1,197 @@
+#include "accrue/assess/advise_measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <numeric>
+
+#include "accrue/base/error.h"
+#include "accrue/kernels/timed/timed_kernels.h"
+#include "accrue/train/engine.h"
+#include "accrue/train/load_ahead.h"
+#include "accrue/train/step.h"
+
+namespace accrue {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kTurns = 2;
+// At least so many windows make a turn, and short ones more.
+constexpr int kWindowsOfATurn = 2;
+constexpr int kMostWindowsOfATurn = 20;
+constexpr double kTurnSeconds = 0.25;
+// After a first turn of each way, another one begins only within this time.
+constexpr double kEnoughSeconds = 8;
+// Addresses for windows of shorter samples, which first fit places differently. They cost no memory.
+constexpr double kSpareAddresses = 1.25;
+
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Batches that are loaded once. What is in them later comes from another window, which no clock can tell.
+class HeldBatches final : public BatchSource {
+public:
+    explicit HeldBatches(const BatchSource& data) : data_(data) {}
+    [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
+        const auto [place, is_new] = held_.try_emplace({grains.begin(), grains.end()});
+        if (is_new) {
+            place->second = data_.load(window, grains);
+        }
+        return place->second;
+    }
+
+private:
+    const BatchSource& data_;
+    mutable std::map<std::vector<int64_t>, TokenBatch> held_;
+};
+
+std::unique_ptr<Kernels> kernels_for(const Settings::Compute& compute, Pool& pool, Arena& arena) {
+    return compute.device == "reference" ? make_reference_kernels(arena)
+                                         : make_cpu_kernels(pool, arena, compute.instruction_set);
+}
+
+SampleOrder order_of(const RunInputs& inputs) {
+    return {inputs.settings.data.order == "sequential" ? SampleOrder::Kind::sequential : SampleOrder::Kind::shuffled,
+            static_cast<uint64_t>(inputs.settings.run.seed), inputs.train->size()};
+}
+
+// A window's times, stretched to a window of another number of samples: only what is paid once stays.
+WindowTimes stretched(WindowTimes times, double factor) {
+    for (size_t part = 0; part < times.kernels.size(); ++part) {
+        times.kernels[part] *= static_cast<Part>(part) == Part::optimizer ? 1 : factor;
+    }
+    times.tokens *= factor;
+    times.rows *= factor;
+    times.ordering_seconds *= factor;
+    times.data_wait_seconds *= factor;
+    return times;
+}
+
+bool is_slower(const WindowTimes& a, const WindowTimes& b) {
+    return a.tokens_per_second() < b.tokens_per_second();
+}
+
+// Counts what is computed.
+class CountedBatches final : public BatchSource {
+public:
+    explicit CountedBatches(const BatchSource& data) : data_(data) {}
+    [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
+        TokenBatch batch = data_.load(window, grains);
+        rows_ += batch.rows();
+        return batch;
+    }
+    [[nodiscard]] int64_t rows() const { return rows_; }
+
+private:
+    const BatchSource& data_;
+    mutable int64_t rows_ = 0;
+};
+
+// A run with fresh weights, as the trainer would build it.
+class MeasuredRun {
+public:
+    MeasuredRun(const RunInputs& inputs, Pool& pool, int64_t arena_bytes, const Choices& choices,
+                const MeasuredWorld& world)
+        : arena_(static_cast<int64_t>(static_cast<double>(arena_bytes) * kSpareAddresses)),
+          plain_(kernels_for(inputs.settings.compute, pool, arena_)),
+          kernels_(*plain_, inputs.model.vocabulary),
+          engine_(inputs.settings, inputs.model, inputs.longest_sample(), kernels_, choices),
+          loader_(*inputs.train, order_of(inputs)),
+          world_(world),
+          source_(world.data != nullptr ? *world.data : loader_),
+          held_(source_) {
+        const View<float> master = engine_.weights.master;
+        initialize_weights(engine_.model.parameters(), static_cast<uint64_t>(inputs.settings.run.seed),
+                           {master.data, static_cast<size_t>(master.columns)});
+        engine_.refresh_copy();
+    }
+
+    // The fastest of some windows, after one that is not measured: it finds the loader and the caches cold.
+    WindowTimes turn(const MeasuredWay& way) {
+        engine_.choose(way.plan.choices);
+        engine_.rules.micro_batch_grains = way.plan.micro_batch_grains;
+        arena_.keep(way.plan.arena_bytes);
+        const WindowSize size{.samples = way.samples, .tokens = 0, .grain_samples = engine_.rules.window.grain_samples};
+        const auto window_from = [this, size](const DataPosition& position) {
+            return loader_.window_from(position, size);
+        };
+        const BatchSource& data = way.batches == MeasuredWay::Batches::held ? held_ : source_;
+        const LoadAhead batches(data, window_from, way.plan.micro_batch_grains);
+        (void)window(batches, window_from(engine_.state.position));
+        std::vector<WindowTimes> windows;
+        const auto start = Clock::now();
+        const auto is_enough = [&](int number) {
+            return number >= kWindowsOfATurn && !windows.empty() && seconds_since(start) > kTurnSeconds;
+        };
+        for (int number = 0; number < kMostWindowsOfATurn && !is_enough(number); ++number) {
+            const Window next = window_from(engine_.state.position);
+            const WindowTimes times = window(batches, next);
+            if (times.tokens > 0) {
+                windows.push_back(stretched(times, way.window_samples / static_cast<double>(next.samples)));
+            }
+        }
+        if (windows.empty()) {
+            throw Error(cat(kMostWindowsOfATurn, " windows of ", size.samples,
+                            " samples were measured, and none counts a token. Check the labels of the data."));
+        }
+        return *std::max_element(windows.begin(), windows.end(), is_slower);
+    }
+
+private:
+    WindowTimes window(const BatchSource& data, const Window& window) {
+        kernels_.reset();
+        const StopFlag never{false};
+        const CountedBatches batches(data);
+        const auto report = run_step(engine_, batches, window, never);
+        const auto& parts = kernels_.seconds();
+        WindowTimes times{.tokens = static_cast<double>(report->tokens), .kernels = parts};
+        times.rows = static_cast<double>(batches.rows());
+        times.data_wait_seconds = report->data_wait_seconds;
+        times.ordering_seconds = std::max(
+            0.0, report->seconds - report->data_wait_seconds - std::accumulate(parts.begin(), parts.end(), 0.0));
+        if (world_.synchronise) {
+            const auto start = Clock::now();
+            times.synchronisation_bytes = static_cast<double>(world_.synchronise());
+            times.synchronisation_seconds = seconds_since(start);
+        }
+        return times;
+    }
+
+    Arena arena_;
+    std::unique_ptr<Kernels> plain_;
+    TimedKernels kernels_;
+    Engine engine_;
+    Loader loader_;
+    const MeasuredWorld& world_;
+    const BatchSource& source_;
+    HeldBatches held_;
+};
+
+}  // namespace
+
+std::vector<WindowTimes> measure_ways(const RunInputs& inputs, Pool& pool, const std::vector<MeasuredWay>& ways,
+                                      const MeasuredWorld& world) {
+    int64_t arena_bytes = 0;
+    for (const MeasuredWay& way : ways) {
+        arena_bytes = std::max(arena_bytes, way.plan.arena_bytes);
+    }
+    MeasuredRun run(inputs, pool, arena_bytes, ways.front().plan.choices, world);
+    std::vector<std::vector<WindowTimes>> turns(ways.size());
+    const auto start = Clock::now();
+    for (int turn = 0; turn < kTurns && (turn == 0 || seconds_since(start) < kEnoughSeconds); ++turn) {
+        for (size_t way = 0; way < ways.size(); ++way) {
+            turns[way].push_back(run.turn(ways[way]));
+        }
+    }
+    std::vector<WindowTimes> result;
+    for (const std::vector<WindowTimes>& of_way : turns) {
+        const auto [slowest, fastest] = std::minmax_element(of_way.begin(), of_way.end(), is_slower);
+        result.push_back(*fastest);
+        result.back().variation = fastest->tokens_per_second() / slowest->tokens_per_second() - 1;
+    }
+    return result;
+}
+
+}  // namespace accrue

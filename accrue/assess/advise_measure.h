@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "accrue/assess/advise_bottleneck.h"
+#include "accrue/base/pool.h"
+#include "accrue/train/inputs.h"
+#include "accrue/train/loader.h"
+#include "accrue/train/planner.h"
+
+namespace accrue {
+
+// Adds up the sums of all workers and says how many bytes that sent and received.
+using Synchronise = std::function<int64_t()>;
+
+// Where the grains of a measured run come from, and who else takes part in it.
+struct MeasuredWorld {
+    const BatchSource* data = nullptr;  // none = the run's own
+    Synchronise synchronise = {};       // none = one worker
+};
+
+// One way to run windows.
+struct MeasuredWay {
+    enum class Batches { loaded, held };  // held: each batch is loaded once and then there, as by a loader without cost
+
+    Plan plan;
+    int64_t samples = 1;        // of the windows that run
+    double window_samples = 1;  // of the window that they stand for
+    Batches batches = Batches::loaded;
+};
+
+// Runs real windows of a run in these ways, in turns, so that whatever else the machine does meets all of them alike.
+// The fastest window of each way counts, because others can only slow it down. Takes some seconds for each way and the
+// memory of the largest plan.
+[[nodiscard]] std::vector<WindowTimes> measure_ways(const RunInputs& inputs, Pool& pool,
+                                                    const std::vector<MeasuredWay>& ways, const MeasuredWorld& world);
+
+}  // namespace accrue

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "accrue/cli/commands.h"
+
+namespace accrue {
+
+struct AdviseCommand {
+    std::string settings_file;
+    std::vector<std::string> overrides;
+    std::string run;  // a run folder, for its noise scale and, without a file, its settings
+    bool json = false;
+};
+
+void add_advise_command(CLI::App& app, AdviseCommand& command, ExitCode& code);
+
+}  // namespace accrue
