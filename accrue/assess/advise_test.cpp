@@ -162,7 +162,7 @@ TEST_F(AdviseTest, AThrottledAllReduceIsNamed) {
 
 TEST_F(AdviseTest, TooLittleMemoryIsNamed) {
     RunInputs inputs = small_inputs(1024, 4);
-    inputs.settings.window.samples = 2;
+    inputs.settings.window.samples = 1;
     const int64_t memory = smallest_plan_of(inputs) + (int64_t{1} << 20);
     inputs.settings.compute.memory = std::to_string(memory);
     const Advice advice = find_advice(inputs, plenty(), {});

@@ -80,10 +80,10 @@ std::string verdict_text(const Trial& trial, const std::string& gain) {
     if (trial.measured_gain < kNoticeable) {
         return fmt::format("Keep the settings: the best other choice, {}, gives {} tokens/s (measured).", change, gain);
     }
-    return trial.measured_gain > trial.variation
+    return trial.least_gain >= kNoticeable
                ? fmt::format("Set {}: {} tokens/s (measured).", change, gain)
-               : fmt::format("{} may help: {} tokens/s, but this machine's own speed varies by {} (measured).", change,
-                             gain, percent(trial.variation));
+               : fmt::format("{} may help: {} tokens/s, but {} in one of the turns (measured).", change, gain,
+                             signed_percent(trial.least_gain));
 }
 
 // The bound says where to look; what was tried says whether it helps.
@@ -162,7 +162,7 @@ std::string changes_text(const Advice& advice) {
     const auto now =
         static_cast<int64_t>(std::ceil(advice.window_grains / static_cast<double>(advice.plan.micro_batch_grains)));
     text += fmt::format("  {:<34}{:>8.0f}{:>20}\n",
-                        fmt::format("now: {} micro-batches of {} grain(s)", now, advice.plan.micro_batch_grains),
+                        fmt::format("now: {} micro-batches x {} grains", now, advice.plan.micro_batch_grains),
                         advice.times.tokens_per_second(), format_bytes(advice.peak_bytes));
     for (const Change& change : advice.changes) {
         text += change_line(advice, change);
@@ -170,10 +170,11 @@ std::string changes_text(const Advice& advice) {
     if (advice.trial) {
         const Trial& trial = *advice.trial;
         text += wrapped(
-            fmt::format("tried in turns with the present settings: {}: predicted {}, measured {} ({:.0f} against "
-                        "{:.0f} tokens/s, which vary by {})",
+            fmt::format("tried, in turns with the present settings: {}: predicted {}, measured {} ({} to {}), at best "
+                        "{:.0f} tokens/s against {:.0f}",
                         trial.change.text, signed_percent(trial.predicted_gain), signed_percent(trial.measured_gain),
-                        trial.tokens_per_second, trial.present_tokens_per_second, percent(trial.variation)),
+                        signed_percent(trial.least_gain), signed_percent(trial.most_gain), trial.tokens_per_second,
+                        trial.present_tokens_per_second),
             kIndent);
     }
     return text;
@@ -262,6 +263,8 @@ std::string accumulation_text(const Advice& advice) {
     const WholeWindow& whole = *advice.whole;
     const std::string needs = format_bytes(whole.peak_bytes);
     const char* const how = whole.is_measured ? "measured" : "predicted";
+    const double least = whole.is_measured ? advice.trial->least_gain : whole.gain;
+    const double most = whole.is_measured ? advice.trial->most_gain : whole.gain;
     const WindowAdvice& window = advice.window;
     const int64_t micro_batch = advice.plan.micro_batch_grains;
     if (window.sizing == WindowSizing::too_large &&
@@ -272,12 +275,12 @@ std::string accumulation_text(const Advice& advice) {
         return fmt::format("needed: in one piece the window takes {}, and there are {}.", needs,
                            format_bytes(advice.budget.bytes));
     }
-    if (whole.gain >= kNoticeable) {
+    if (least >= kNoticeable) {
         return fmt::format("not needed: the window fits in one piece ({}), {} {} tokens/s.", needs, how,
                            signed_percent(whole.gain));
     }
     return fmt::format("{}: in one piece the window takes {} instead of {}, {} {} tokens/s.",
-                       whole.gain > -kNoticeable ? "costs nothing here" : "pays", needs,
+                       most > -kNoticeable ? "costs nothing to speak of" : "pays", needs,
                        format_bytes(advice.peak_bytes), how, signed_percent(whole.gain));
 }
 
