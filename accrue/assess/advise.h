@@ -62,6 +62,7 @@ struct Advice {
     double reached_bytes = 0;      // a second, by what streams
     int64_t measured_samples = 0;  // of the windows that ran
     double window_samples = 0;
+    bool window_in_tokens = false;  // window.tokens says how large it is, not window.samples
 
     Plan plan;
     int threads = 1;

@@ -215,6 +215,9 @@ TEST_F(AdviseTest, TheWindowIsWeighedAgainstTheNoiseOfARun) {
     EXPECT_THAT(text_with(std::nullopt), HasSubstr("in 12 of the last 20 steps"));
     EXPECT_THAT(text_with(64), HasSubstr("The window is about right: 64 tokens"));
     EXPECT_THAT(text_with(8), HasSubstr("You would learn faster with a smaller window: 64 tokens are 8.0 times"));
+    EXPECT_THAT(text_with(8), HasSubstr("With window.samples = 1, "));
+    advice.window_in_tokens = true;
+    EXPECT_THAT(text_with(8), HasSubstr("With window.tokens = 16, "));
     EXPECT_THAT(text_with(8), HasSubstr("accumulation: not at all: the better window is no more than one micro-batch"));
 }
 

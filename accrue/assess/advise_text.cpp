@@ -180,9 +180,12 @@ std::string changes_text(const Advice& advice) {
     return text;
 }
 
-std::string other_window_text(const WindowAdvice& window, const OtherWindow& other) {
-    return fmt::format("window.samples = {}, optimizer.rate = {:.3g}{}", other.samples, other.rate,
-                       window.half_life_tokens > 0 ? fmt::format(", optimizer.beta2 = {:.4g}", other.beta2) : "");
+std::string other_window_text(const Advice& advice, const OtherWindow& other) {
+    const std::string size = advice.window_in_tokens ? fmt::format("window.tokens = {:.0f}", other.tokens)
+                                                     : fmt::format("window.samples = {}", other.samples);
+    return fmt::format(
+        "{}, optimizer.rate = {:.3g}{}", size, other.rate,
+        advice.window.half_life_tokens > 0 ? fmt::format(", optimizer.beta2 = {:.4g}", other.beta2) : "");
 }
 
 std::string too_large_text(const Advice& advice) {
@@ -192,7 +195,7 @@ std::string too_large_text(const Advice& advice) {
         "You would learn faster with a smaller window: {} tokens are {:.1f} times the noise scale of {}. With {} the "
         "same loss takes {} of the tokens and {} of the time (predicted).",
         count(advice.times.tokens), advice.times.tokens / noise, count(noise),
-        other_window_text(window, *window.better), percent(window.better_tokens), percent(window.better_time));
+        other_window_text(advice, *window.better), percent(window.better_tokens), percent(window.better_time));
 }
 
 std::string larger_pays_text(const Advice& advice) {
@@ -202,13 +205,13 @@ std::string larger_pays_text(const Advice& advice) {
         return fmt::format(
             "A larger window would still pay: in {} of the last {} steps of that run the noise hid the signal, so that "
             "the noise scale is above {} tokens. Twice the window is {}.",
-            noise.below_noise, noise.steps, count(advice.times.tokens), other_window_text(window, *window.better));
+            noise.below_noise, noise.steps, count(advice.times.tokens), other_window_text(advice, *window.better));
     }
     return fmt::format(
         "A larger window would still pay: {} tokens are {:.2f} of the noise scale of {}. With {} the same loss takes "
         "{} of the updates for {} of the tokens; on this machine alone {} of the time (predicted).",
         count(advice.times.tokens), advice.times.tokens / *noise.tokens, count(*noise.tokens),
-        other_window_text(window, *window.better), percent(window.better_updates), percent(window.better_tokens),
+        other_window_text(advice, *window.better), percent(window.better_updates), percent(window.better_tokens),
         percent(window.better_time));
 }
 
