@@ -221,6 +221,25 @@ TEST_F(AdviseTest, TheWindowIsWeighedAgainstTheNoiseOfARun) {
     EXPECT_THAT(text_with(8), HasSubstr("accumulation: not at all: the better window is no more than one micro-batch"));
 }
 
+TEST_F(AdviseTest, OnlyAGainInEveryTurnIsAdvised) {
+    const auto verdict = [](double predicted, double least, double median, double most) {
+        Advice advice;
+        advice.times.kernels[0] = 1;
+        advice.trial = Trial{.change = {.text = "compute.threads = 4"},
+                             .predicted_gain = predicted,
+                             .measured_gain = median,
+                             .least_gain = least,
+                             .most_gain = most};
+        const std::string text = advice_text(advice);
+        const size_t second = text.find('\n') + 1;
+        return text.substr(second, text.find('\n', second) - second);
+    };
+    EXPECT_EQ(verdict(0.2, 0.1, 0.15, 0.2), "Set compute.threads = 4: +15.0% tokens/s (measured).");
+    EXPECT_THAT(verdict(0.2, -0.1, 0, 0.01), StartsWith("Keep the settings: "));
+    EXPECT_THAT(verdict(0.01, -0.1, 0, 0.1), StartsWith("Keep the settings: "));
+    EXPECT_THAT(verdict(0.2, -0.1, 0, 0.3), StartsWith("compute.threads = 4 may help: predicted +20.0%"));
+}
+
 TEST_F(AdviseTest, ARunThatCannotStartIsRefusedAlike) {
     EXPECT_THROW((void)find_advice(small_inputs(16, 1, "1MiB"), plenty(), {}), Error);
 }

@@ -77,13 +77,16 @@ std::string answer_text(const Advice& advice) {
 
 std::string verdict_text(const Trial& trial, const std::string& gain) {
     const std::string& change = trial.change.text;
-    if (trial.measured_gain < kNoticeable) {
+    if (trial.least_gain >= kNoticeable) {
+        return fmt::format("Set {}: {} tokens/s (measured).", change, gain);
+    }
+    const bool is_promising = std::max(trial.measured_gain, trial.predicted_gain) >= kNoticeable;
+    if (!is_promising || trial.most_gain < kNoticeable) {
         return fmt::format("Keep the settings: the best other choice, {}, gives {} tokens/s (measured).", change, gain);
     }
-    return trial.least_gain >= kNoticeable
-               ? fmt::format("Set {}: {} tokens/s (measured).", change, gain)
-               : fmt::format("{} may help: {} tokens/s, but {} in one of the turns (measured).", change, gain,
-                             signed_percent(trial.least_gain));
+    return fmt::format(
+        "{} may help: predicted {} tokens/s, measured {} to {}. Ask again when the machine is less busy.", change,
+        signed_percent(trial.predicted_gain), signed_percent(trial.least_gain), signed_percent(trial.most_gain));
 }
 
 // The bound says where to look; what was tried says whether it helps.
