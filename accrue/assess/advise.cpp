@@ -24,6 +24,16 @@ std::vector<Recompute> all_blocks(const Plan& plan, Recompute recompute) {
     return std::vector<Recompute>(plan.choices.blocks.size(), recompute);
 }
 
+// Of each turn, sorted.
+std::vector<double> gains_of(const std::vector<double>& before, const std::vector<double>& after) {
+    std::vector<double> gains;
+    for (size_t turn = 0; turn < std::min(before.size(), after.size()); ++turn) {
+        gains.push_back(after[turn] / before[turn] - 1);
+    }
+    std::sort(gains.begin(), gains.end());
+    return gains;
+}
+
 // One inquiry: what is known of the run, in the order it is found.
 class Adviser {
 public:
@@ -58,7 +68,7 @@ private:
     void predict(Change& change, const Rates& rates) const;
     [[nodiscard]] bool is_aimed(const Change& change) const;
     [[nodiscard]] std::optional<Change> most_promising() const;
-    [[nodiscard]] std::vector<WindowTimes> measure(Pool& pool, const std::vector<Change>& changes) const;
+    [[nodiscard]] std::vector<MeasuredTimes> measure(Pool& pool, const std::vector<Change>& changes) const;
     [[nodiscard]] MeasuredWay way_of(const Change& change) const;
 
     const RunInputs& inputs_;
@@ -109,7 +119,7 @@ MeasuredWay Adviser::way_of(const Change& change) const {
             .batches = change.batches};
 }
 
-std::vector<WindowTimes> Adviser::measure(Pool& pool, const std::vector<Change>& changes) const {
+std::vector<MeasuredTimes> Adviser::measure(Pool& pool, const std::vector<Change>& changes) const {
     std::vector<MeasuredWay> ways;
     std::transform(changes.begin(), changes.end(), std::back_inserter(ways),
                    [this](const Change& change) { return way_of(change); });
@@ -139,7 +149,7 @@ void Adviser::predict(Change& change, const Rates& rates) const {
 void Adviser::measure_present() {
     const Change present = change_to("now", advice_.plan);
     advice_.measured_samples = way_of(present).samples;
-    advice_.times = measure(pool_, {present}).front();
+    advice_.times = measure(pool_, {present}).front().fastest;
 }
 
 // Last, because the bandwidth takes more memory than many a run.
@@ -314,19 +324,21 @@ void Adviser::try_change() {
         return;
     }
     const Change present = change_to("now", advice_.plan);
-    std::vector<WindowTimes> measured;
+    std::vector<MeasuredTimes> measured;
     if (change->threads == pool_.threads()) {
         measured = measure(pool_, {present, *change});
     } else {
         Pool other(change->threads);
         measured = {measure(pool_, {present}).front(), measure(other, {*change}).front()};
     }
+    const std::vector<double> gains = gains_of(measured[0].tokens_per_second, measured[1].tokens_per_second);
     advice_.trial = {.change = *change,
                      .predicted_gain = change->tokens_per_second / advice_.times.tokens_per_second() - 1,
-                     .measured_gain = measured[1].tokens_per_second() / measured[0].tokens_per_second() - 1,
-                     .tokens_per_second = measured[1].tokens_per_second(),
-                     .present_tokens_per_second = measured[0].tokens_per_second(),
-                     .variation = std::max(measured[0].variation, measured[1].variation)};
+                     .measured_gain = gains[(gains.size() - 1) / 2],
+                     .least_gain = gains.front(),
+                     .most_gain = gains.back(),
+                     .tokens_per_second = measured[1].fastest.tokens_per_second(),
+                     .present_tokens_per_second = measured[0].fastest.tokens_per_second()};
     const bool is_whole =
         change->window_factor == 1 && static_cast<double>(change->plan.micro_batch_grains) >= advice_.window_grains;
     if (advice_.whole && is_whole) {

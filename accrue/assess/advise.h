@@ -34,21 +34,22 @@ struct Change {
     double tokens_per_second = 0;  // predicted from what was measured now
 };
 
-// The most promising change, really run.
+// The most promising change, really run, in turns with the present settings.
 struct Trial {
     Change change;
     double predicted_gain = 0;  // of tokens/s: 0.1 = a tenth more
-    double measured_gain = 0;
-    double tokens_per_second = 0;
-    double present_tokens_per_second = 0;  // measured again, in turns with the change
-    double variation = 0;                  // of these measurements: what is less than this may be chance
+    double measured_gain = 0;   // the median of the turns
+    double least_gain = 0;      // of a turn
+    double most_gain = 0;
+    double tokens_per_second = 0;          // at best
+    double present_tokens_per_second = 0;  // in the same way
 };
 
 // A window in one piece, without accumulation.
 struct WholeWindow {
-    int64_t peak_bytes = 0;  // of the process
-    double gain = 0;         // of tokens/s
-    bool is_measured = false;
+    int64_t peak_bytes = 0;    // of the process
+    double gain = 0;           // of tokens/s
+    bool is_measured = false;  // else predicted
 };
 
 // Everything `accrue advise` says.
@@ -61,6 +62,7 @@ struct Advice {
     double reached_bytes = 0;      // a second, by what streams
     int64_t measured_samples = 0;  // of the windows that ran
     double window_samples = 0;
+    bool window_in_tokens = false;  // window.tokens says how large it is, not window.samples
 
     Plan plan;
     int threads = 1;

@@ -17,8 +17,6 @@ struct WindowTimes {
     double synchronisation_seconds = 0;    // until the sums of all workers were added up; 0 = one worker
     double synchronisation_bytes = 0;      // sent and received for that
 
-    double variation = 0;  // how much faster this was than other measurements of the same: 0.1 = a tenth
-
     [[nodiscard]] double compute_seconds() const;
     [[nodiscard]] double seconds() const;
     // What a window costs once, however long it is: the update and the synchronisation.

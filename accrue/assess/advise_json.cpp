@@ -39,7 +39,8 @@ Json trial_json(const Advice& advice) {
     json["measured_tokens_per_second"] = advice.trial->tokens_per_second;
     json["measured_tokens_per_second_now"] = advice.trial->present_tokens_per_second;
     json["measured_gain"] = advice.trial->measured_gain;
-    json["variation"] = advice.trial->variation;
+    json["measured_gain_least"] = advice.trial->least_gain;
+    json["measured_gain_most"] = advice.trial->most_gain;
     return json;
 }
 

@@ -16,13 +16,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kTurns = 2;
+constexpr int kTurns = 3;
 // At least so many windows make a turn, and short ones more.
 constexpr int kWindowsOfATurn = 2;
 constexpr int kMostWindowsOfATurn = 20;
 constexpr double kTurnSeconds = 0.25;
 // After a first turn of each way, another one begins only within this time.
-constexpr double kEnoughSeconds = 8;
+constexpr double kEnoughSeconds = 10;
 // Addresses for windows of shorter samples, which first fit places differently. They cost no memory.
 constexpr double kSpareAddresses = 1.25;
 
@@ -171,25 +171,22 @@ private:
 
 }  // namespace
 
-std::vector<WindowTimes> measure_ways(const RunInputs& inputs, Pool& pool, const std::vector<MeasuredWay>& ways,
-                                      const MeasuredWorld& world) {
+std::vector<MeasuredTimes> measure_ways(const RunInputs& inputs, Pool& pool, const std::vector<MeasuredWay>& ways,
+                                        const MeasuredWorld& world) {
     int64_t arena_bytes = 0;
     for (const MeasuredWay& way : ways) {
         arena_bytes = std::max(arena_bytes, way.plan.arena_bytes);
     }
     MeasuredRun run(inputs, pool, arena_bytes, ways.front().plan.choices, world);
-    std::vector<std::vector<WindowTimes>> turns(ways.size());
+    std::vector<MeasuredTimes> result(ways.size());
     const auto start = Clock::now();
     for (int turn = 0; turn < kTurns && (turn == 0 || seconds_since(start) < kEnoughSeconds); ++turn) {
         for (size_t way = 0; way < ways.size(); ++way) {
-            turns[way].push_back(run.turn(ways[way]));
+            const WindowTimes times = run.turn(ways[way]);
+            MeasuredTimes& measured = result[way];
+            measured.tokens_per_second.push_back(times.tokens_per_second());
+            measured.fastest = turn == 0 || is_slower(measured.fastest, times) ? times : measured.fastest;
         }
-    }
-    std::vector<WindowTimes> result;
-    for (const std::vector<WindowTimes>& of_way : turns) {
-        const auto [slowest, fastest] = std::minmax_element(of_way.begin(), of_way.end(), is_slower);
-        result.push_back(*fastest);
-        result.back().variation = fastest->tokens_per_second() / slowest->tokens_per_second() - 1;
     }
     return result;
 }

@@ -30,10 +30,15 @@ struct MeasuredWay {
     Batches batches = Batches::loaded;
 };
 
+// What was measured of one way.
+struct MeasuredTimes {
+    WindowTimes fastest;                    // of all windows, because whatever else runs here can only slow them down
+    std::vector<double> tokens_per_second;  // of the fastest window of each turn
+};
+
 // Runs real windows of a run in these ways, in turns, so that whatever else the machine does meets all of them alike.
-// The fastest window of each way counts, because others can only slow it down. Takes some seconds for each way and the
-// memory of the largest plan.
-[[nodiscard]] std::vector<WindowTimes> measure_ways(const RunInputs& inputs, Pool& pool,
-                                                    const std::vector<MeasuredWay>& ways, const MeasuredWorld& world);
+// Takes some seconds for each way and the memory of the largest plan.
+[[nodiscard]] std::vector<MeasuredTimes> measure_ways(const RunInputs& inputs, Pool& pool,
+                                                      const std::vector<MeasuredWay>& ways, const MeasuredWorld& world);
 
 }  // namespace accrue

@@ -162,7 +162,7 @@ TEST_F(AdviseTest, AThrottledAllReduceIsNamed) {
 
 TEST_F(AdviseTest, TooLittleMemoryIsNamed) {
     RunInputs inputs = small_inputs(1024, 4);
-    inputs.settings.window.samples = 2;
+    inputs.settings.window.samples = 1;
     const int64_t memory = smallest_plan_of(inputs) + (int64_t{1} << 20);
     inputs.settings.compute.memory = std::to_string(memory);
     const Advice advice = find_advice(inputs, plenty(), {});
@@ -215,7 +215,29 @@ TEST_F(AdviseTest, TheWindowIsWeighedAgainstTheNoiseOfARun) {
     EXPECT_THAT(text_with(std::nullopt), HasSubstr("in 12 of the last 20 steps"));
     EXPECT_THAT(text_with(64), HasSubstr("The window is about right: 64 tokens"));
     EXPECT_THAT(text_with(8), HasSubstr("You would learn faster with a smaller window: 64 tokens are 8.0 times"));
+    EXPECT_THAT(text_with(8), HasSubstr("With window.samples = 1, "));
+    advice.window_in_tokens = true;
+    EXPECT_THAT(text_with(8), HasSubstr("With window.tokens = 16, "));
     EXPECT_THAT(text_with(8), HasSubstr("accumulation: not at all: the better window is no more than one micro-batch"));
+}
+
+TEST_F(AdviseTest, OnlyAGainInEveryTurnIsAdvised) {
+    const auto verdict = [](double predicted, double least, double median, double most) {
+        Advice advice;
+        advice.times.kernels[0] = 1;
+        advice.trial = Trial{.change = {.text = "compute.threads = 4"},
+                             .predicted_gain = predicted,
+                             .measured_gain = median,
+                             .least_gain = least,
+                             .most_gain = most};
+        const std::string text = advice_text(advice);
+        const size_t second = text.find('\n') + 1;
+        return text.substr(second, text.find('\n', second) - second);
+    };
+    EXPECT_EQ(verdict(0.2, 0.1, 0.15, 0.2), "Set compute.threads = 4: +15.0% tokens/s (measured).");
+    EXPECT_THAT(verdict(0.2, -0.1, 0, 0.01), StartsWith("Keep the settings: "));
+    EXPECT_THAT(verdict(0.01, -0.1, 0, 0.1), StartsWith("Keep the settings: "));
+    EXPECT_THAT(verdict(0.2, -0.1, 0, 0.3), StartsWith("compute.threads = 4 may help: predicted +20.0%"));
 }
 
 TEST_F(AdviseTest, ARunThatCannotStartIsRefusedAlike) {

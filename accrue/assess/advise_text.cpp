@@ -77,13 +77,16 @@ std::string answer_text(const Advice& advice) {
 
 std::string verdict_text(const Trial& trial, const std::string& gain) {
     const std::string& change = trial.change.text;
-    if (trial.measured_gain < kNoticeable) {
+    if (trial.least_gain >= kNoticeable) {
+        return fmt::format("Set {}: {} tokens/s (measured).", change, gain);
+    }
+    const bool is_promising = std::max(trial.measured_gain, trial.predicted_gain) >= kNoticeable;
+    if (!is_promising || trial.most_gain < kNoticeable) {
         return fmt::format("Keep the settings: the best other choice, {}, gives {} tokens/s (measured).", change, gain);
     }
-    return trial.measured_gain > trial.variation
-               ? fmt::format("Set {}: {} tokens/s (measured).", change, gain)
-               : fmt::format("{} may help: {} tokens/s, but this machine's own speed varies by {} (measured).", change,
-                             gain, percent(trial.variation));
+    return fmt::format(
+        "{} may help: predicted {} tokens/s, measured {} to {}. Ask again when the machine is less busy.", change,
+        signed_percent(trial.predicted_gain), signed_percent(trial.least_gain), signed_percent(trial.most_gain));
 }
 
 // The bound says where to look; what was tried says whether it helps.
@@ -162,7 +165,7 @@ std::string changes_text(const Advice& advice) {
     const auto now =
         static_cast<int64_t>(std::ceil(advice.window_grains / static_cast<double>(advice.plan.micro_batch_grains)));
     text += fmt::format("  {:<34}{:>8.0f}{:>20}\n",
-                        fmt::format("now: {} micro-batches of {} grain(s)", now, advice.plan.micro_batch_grains),
+                        fmt::format("now: {} micro-batches x {} grains", now, advice.plan.micro_batch_grains),
                         advice.times.tokens_per_second(), format_bytes(advice.peak_bytes));
     for (const Change& change : advice.changes) {
         text += change_line(advice, change);
@@ -170,18 +173,22 @@ std::string changes_text(const Advice& advice) {
     if (advice.trial) {
         const Trial& trial = *advice.trial;
         text += wrapped(
-            fmt::format("tried in turns with the present settings: {}: predicted {}, measured {} ({:.0f} against "
-                        "{:.0f} tokens/s, which vary by {})",
+            fmt::format("tried, in turns with the present settings: {}: predicted {}, measured {} ({} to {}), at best "
+                        "{:.0f} tokens/s against {:.0f}",
                         trial.change.text, signed_percent(trial.predicted_gain), signed_percent(trial.measured_gain),
-                        trial.tokens_per_second, trial.present_tokens_per_second, percent(trial.variation)),
+                        signed_percent(trial.least_gain), signed_percent(trial.most_gain), trial.tokens_per_second,
+                        trial.present_tokens_per_second),
             kIndent);
     }
     return text;
 }
 
-std::string other_window_text(const WindowAdvice& window, const OtherWindow& other) {
-    return fmt::format("window.samples = {}, optimizer.rate = {:.3g}{}", other.samples, other.rate,
-                       window.half_life_tokens > 0 ? fmt::format(", optimizer.beta2 = {:.4g}", other.beta2) : "");
+std::string other_window_text(const Advice& advice, const OtherWindow& other) {
+    const std::string size = advice.window_in_tokens ? fmt::format("window.tokens = {:.0f}", other.tokens)
+                                                     : fmt::format("window.samples = {}", other.samples);
+    return fmt::format(
+        "{}, optimizer.rate = {:.3g}{}", size, other.rate,
+        advice.window.half_life_tokens > 0 ? fmt::format(", optimizer.beta2 = {:.4g}", other.beta2) : "");
 }
 
 std::string too_large_text(const Advice& advice) {
@@ -191,7 +198,7 @@ std::string too_large_text(const Advice& advice) {
         "You would learn faster with a smaller window: {} tokens are {:.1f} times the noise scale of {}. With {} the "
         "same loss takes {} of the tokens and {} of the time (predicted).",
         count(advice.times.tokens), advice.times.tokens / noise, count(noise),
-        other_window_text(window, *window.better), percent(window.better_tokens), percent(window.better_time));
+        other_window_text(advice, *window.better), percent(window.better_tokens), percent(window.better_time));
 }
 
 std::string larger_pays_text(const Advice& advice) {
@@ -201,13 +208,13 @@ std::string larger_pays_text(const Advice& advice) {
         return fmt::format(
             "A larger window would still pay: in {} of the last {} steps of that run the noise hid the signal, so that "
             "the noise scale is above {} tokens. Twice the window is {}.",
-            noise.below_noise, noise.steps, count(advice.times.tokens), other_window_text(window, *window.better));
+            noise.below_noise, noise.steps, count(advice.times.tokens), other_window_text(advice, *window.better));
     }
     return fmt::format(
         "A larger window would still pay: {} tokens are {:.2f} of the noise scale of {}. With {} the same loss takes "
         "{} of the updates for {} of the tokens; on this machine alone {} of the time (predicted).",
         count(advice.times.tokens), advice.times.tokens / *noise.tokens, count(*noise.tokens),
-        other_window_text(window, *window.better), percent(window.better_updates), percent(window.better_tokens),
+        other_window_text(advice, *window.better), percent(window.better_updates), percent(window.better_tokens),
         percent(window.better_time));
 }
 
@@ -262,6 +269,8 @@ std::string accumulation_text(const Advice& advice) {
     const WholeWindow& whole = *advice.whole;
     const std::string needs = format_bytes(whole.peak_bytes);
     const char* const how = whole.is_measured ? "measured" : "predicted";
+    const double least = whole.is_measured ? advice.trial->least_gain : whole.gain;
+    const double most = whole.is_measured ? advice.trial->most_gain : whole.gain;
     const WindowAdvice& window = advice.window;
     const int64_t micro_batch = advice.plan.micro_batch_grains;
     if (window.sizing == WindowSizing::too_large &&
@@ -272,12 +281,12 @@ std::string accumulation_text(const Advice& advice) {
         return fmt::format("needed: in one piece the window takes {}, and there are {}.", needs,
                            format_bytes(advice.budget.bytes));
     }
-    if (whole.gain >= kNoticeable) {
+    if (least >= kNoticeable) {
         return fmt::format("not needed: the window fits in one piece ({}), {} {} tokens/s.", needs, how,
                            signed_percent(whole.gain));
     }
     return fmt::format("{}: in one piece the window takes {} instead of {}, {} {} tokens/s.",
-                       whole.gain > -kNoticeable ? "costs nothing here" : "pays", needs,
+                       most > -kNoticeable ? "costs nothing to speak of" : "pays", needs,
                        format_bytes(advice.peak_bytes), how, signed_percent(whole.gain));
 }
 

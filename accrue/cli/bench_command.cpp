@@ -142,7 +142,10 @@ void add_bench_command(CLI::App& app, BenchCommand& command, ExitCode& code) {
     count("--sequence", request.sequence, "Tokens of a sample");
     count("--samples", request.samples, "Samples of the window");
     bench->add_option("--threads", request.threads, "0 = all")->capture_default_str()->check(CLI::Range(0, 4096));
-    count("--micro-batch", request.micro_batch, "Grains that pass through the layers together");
+    bench
+        ->add_option("--micro-batch", request.micro_batch, "Grains that pass through the layers together; 0 = as a run")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 1 << 20));
     bench->add_option("--sums", request.sums, "How gradients are added; the other kind is measured for comparison")
         ->capture_default_str()
         ->check(CLI::IsMember({"exact", "fp32"}));

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "accrue/base/error.h"
+#include "accrue/base/machine.h"
 #include "accrue/base/random.h"
 #include "accrue/kernels/timed/ceilings.h"
 #include "accrue/train/engine.h"
@@ -67,7 +68,10 @@ Settings bench_settings(const BenchRequest& request) {
     settings.window.samples = request.samples;
     settings.window.grain_samples = default_grain_samples(request.sequence);
     const Window window{.samples = request.samples, .grain_samples = settings.window.grain_samples};
-    settings.window.micro_batch_grains = std::min(request.micro_batch, window.grains());
+    const int64_t threads = request.threads > 0 ? request.threads : this_machine().processors;
+    const int64_t usual = default_micro_batch_grains(settings, request.sequence, static_cast<int>(threads));
+    settings.window.micro_batch_grains =
+        std::min(request.micro_batch > 0 ? request.micro_batch : usual, window.grains());
     settings.schedule.kind = "constant";
     settings.schedule.warmup_steps = 0;
     settings.compute.dtype = request.dtype;

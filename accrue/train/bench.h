@@ -18,7 +18,7 @@ struct BenchRequest {
     int64_t sequence = 1024;
     int64_t samples = 4;      // of a window
     int64_t threads = 0;      // 0 = all
-    int64_t micro_batch = 1;  // grains
+    int64_t micro_batch = 0;  // grains; 0 = as a run with plenty of memory
     std::string sums = "exact";
     std::string recompute = "nothing";  // or "cheap", "block"
     int64_t loss_rows = Choices::kLossRows;

@@ -54,6 +54,15 @@ TEST(BenchTest, AMicroBatchIsNoLargerThanTheWindow) {
     EXPECT_EQ(bench_settings(request).window.micro_batch_grains, 4);
 }
 
+TEST(BenchTest, ManyThreadsTakeMoreGrainsAtATime) {
+    BenchRequest request;
+    request.samples = 64;
+    for (const auto& [threads, grains] : {std::pair{1, 1}, {4, 1}, {8, 2}, {16, 4}}) {
+        request.threads = threads;
+        EXPECT_EQ(bench_settings(request).window.micro_batch_grains, grains) << threads;
+    }
+}
+
 TEST(BenchTest, PartsAndWaitingAddUpToTheStep) {
     const StepsMeasurement measurement = measure_steps(small_request());
     ASSERT_EQ(measurement.steps.size(), 2);

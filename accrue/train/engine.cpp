@@ -11,8 +11,10 @@
 namespace accrue {
 namespace {
 
-// Rows that keep the products of a CPU busy; more only take memory.
+// Rows that keep the products of a few threads busy; more only take memory. Of many threads each wants its share, above
+// all in attention, whose items are heads.
 constexpr int64_t kMicroBatchRows = 1024;
+constexpr int64_t kThreadRows = 256;
 
 DType dtype_of_settings(const Settings& settings) {
     return settings.compute.dtype == "bf16" ? DType::bf16 : DType::fp32;
@@ -93,8 +95,9 @@ Engine::Rules rules_of(const Settings& settings, int64_t longest_sample) {
     const double samples = window.tokens > 0 ? static_cast<double>(window.tokens) / static_cast<double>(longest_sample)
                                              : static_cast<double>(window.samples);
     return {.window = {.samples = window.samples, .tokens = window.tokens, .grain_samples = window.grain_samples},
-            .micro_batch_grains = window.micro_batch_grains > 0 ? window.micro_batch_grains
-                                                                : default_micro_batch_grains(settings, longest_sample),
+            .micro_batch_grains = window.micro_batch_grains > 0
+                                      ? window.micro_batch_grains
+                                      : default_micro_batch_grains(settings, longest_sample, 1),
             .schedule = schedule_of(settings.schedule),
             .rate = scaled_rate(settings.optimizer.rate, kRules.at(settings.optimizer.rate_rule), samples,
                                 settings.optimizer.rate_samples),
@@ -106,9 +109,9 @@ Engine::Rules rules_of(const Settings& settings, int64_t longest_sample) {
 
 }  // namespace
 
-int64_t default_micro_batch_grains(const Settings& settings, int64_t longest_sample) {
+int64_t default_micro_batch_grains(const Settings& settings, int64_t longest_sample, int threads) {
     const int64_t grain_rows = std::max<int64_t>(1, settings.window.grain_samples * longest_sample);
-    return std::max<int64_t>(1, kMicroBatchRows / grain_rows);
+    return std::max<int64_t>(1, std::max(kMicroBatchRows, threads * kThreadRows) / grain_rows);
 }
 
 Choices choices_of(const Settings& settings, int64_t layers) {

@@ -71,7 +71,7 @@ private:
 // What the settings say about recomputing, for a model of so many layers. "auto" recomputes nothing.
 [[nodiscard]] Choices choices_of(const Settings& settings, int64_t layers);
 
-// grains per micro-batch when the settings leave it open: enough for about 1,024 rows.
-[[nodiscard]] int64_t default_micro_batch_grains(const Settings& settings, int64_t longest_sample);
+// Grains per micro-batch when the settings leave it open: enough for 1,024 rows, with many threads for 256 of each.
+[[nodiscard]] int64_t default_micro_batch_grains(const Settings& settings, int64_t longest_sample, int threads);
 
 }  // namespace accrue

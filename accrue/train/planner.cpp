@@ -134,7 +134,7 @@ Plan Planner::unlimited() {
 
 std::vector<int64_t> Planner::micro_batch_choices() const {
     const int64_t given = settings_.window.micro_batch_grains;
-    const int64_t usual = std::min(default_micro_batch_grains(settings_, longest_sample_),
+    const int64_t usual = std::min(default_micro_batch_grains(settings_, longest_sample_, threads_),
                                    std::max<int64_t>(1, static_cast<int64_t>(window_grains_)));
     std::vector<int64_t> choices = {given > 0 ? given : usual};
     while (given == 0 && choices.back() > 1) {
