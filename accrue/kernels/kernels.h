@@ -16,6 +16,8 @@ namespace accrue {
 // How a weight matrix lies in memory: [out, in] as in most models, or [in, out] as GPT-2 stores it.
 enum class WeightLayout { out_in, in_out };
 
+// The dtype of the matrix that it is multiplied with, or fp32: beside bf16 each of its elements is then rounded to bf16
+// first, so that the result has the same bits as with a bf16 copy.
 struct WeightView {
     AnyConstView matrix;
     WeightLayout layout = WeightLayout::out_in;
@@ -83,7 +85,8 @@ struct SgdSettings {
 // Holds for all of them, unless said otherwise:
 // - Views lie on this device. Outputs are overwritten, except that names starting with add_ add. Outputs overlap no
 //   input.
-// - "any" views are fp32 or bf16; the views of one product share one dtype, except outputs, which may be either.
+// - "any" views are fp32 or bf16; the views of one product share one dtype, except outputs, which may be either, and
+//   weights (WeightView).
 // - Products and sums in fp32 or wider; a stored value is rounded once, to the dtype of its view, nearest-even.
 // - Each element of a result depends only on the values that its formula names: bits repeat for any number of threads,
 //   and a row's bits do not depend on the rows around it. Weight gradients see exactly the rows they are given (one

@@ -111,7 +111,7 @@ void heads_backward(const Block& block, AttentionSaved& saved, View<const float>
         linear_weight_backward(pass, projection, d_output.view(), saved.heads.view);
         kernels.linear_input_grad(d_output.view(), pass.weight_of(projection), d_heads.view);
     }
-    const auto attend_backward = [&](AnyConstView rotated, AnyView d_rotated) {
+    const auto attend_backward = [&, query = query, key = key](AnyConstView rotated, AnyView d_rotated) {
         const HeadViews heads = heads_of(config, saved, rotated);
         kernels.attention_grad(shape_of(context, block.layer), context.segments, heads.query, heads.key, heads.value,
                                saved.heads.view, saved.log_sum.view, d_heads.view, d_rotated.slice_columns(0, query),

@@ -63,6 +63,20 @@ TEST(BenchTest, ManyThreadsTakeMoreGrainsAtATime) {
     }
 }
 
+TEST(BenchTest, WhatIsRecomputedChangesTheWorkButNotTheLoss) {
+    BenchRequest request = small_request();
+    request.dtype = "bf16";
+    const StepsMeasurement keeping = measure_steps(request);
+    request.recompute = "block";
+    request.loss_rows = 5;
+    request.weight_copy = Choices::WeightCopy::converted_per_tile;
+    const StepsMeasurement again = measure_steps(request);
+    for (size_t step = 0; step < keeping.steps.size(); ++step) {
+        EXPECT_EQ(again.steps[step].loss, keeping.steps[step].loss);
+        EXPECT_GT(again.steps[step].calls, keeping.steps[step].calls);
+    }
+}
+
 TEST(BenchTest, PartsAndWaitingAddUpToTheStep) {
     const StepsMeasurement measurement = measure_steps(small_request());
     ASSERT_EQ(measurement.steps.size(), 2);
