@@ -18,19 +18,27 @@ HeadRows some_of(const HeadRows& rows, int64_t first, int64_t count) {
             .losses = some_of(rows.losses, first, count)};
 }
 
+// Columns of a matrix of logits in memory: rows begin at whole cache lines, so that products can read them where they lie
+// (a vocabulary of odd size would otherwise be packed first) and no store touches two lines.
+int64_t room_for(int64_t vocabulary) {
+    constexpr int64_t kUnit = 32;
+    return (vocabulary + kUnit - 1) / kUnit * kUnit;
+}
+
 // The losses of all rows and, where d_logits is not empty, their gradients. In fp32 these are the logits' own memory.
 void run_loss(const Pass& pass, const LinearParameters& head, const HeadRows& rows, int64_t loss_rows,
               AnyView d_logits) {
     const bool in_place = !d_logits.empty() && d_logits.dtype == DType::fp32;
     Leased<float> logits;
     if (!in_place) {
-        logits = take_matrix<float>(pass.kernels.arena(), std::min(loss_rows, rows.input.rows), head.out);
+        logits = take_matrix<float>(pass.kernels.arena(), std::min(loss_rows, rows.input.rows), room_for(head.out));
     }
     for (int64_t first = 0; first < rows.input.rows; first += loss_rows) {
         const int64_t count = std::min(loss_rows, rows.input.rows - first);
         const HeadRows some = some_of(rows, first, count);
         const AnyView d_some = d_logits.empty() ? AnyView{} : d_logits.slice_rows(first, count);
-        const View<float> here = in_place ? d_some.as<float>() : logits.view.slice_rows(0, count);
+        const View<float> here =
+            in_place ? d_some.as<float>() : logits.view.slice_rows(0, count).slice_columns(0, head.out);
         pass.kernels.linear(some.input, pass.weight_of(head), {}, here);
         pass.kernels.cross_entropy(here, some.targets, some.losses, d_some);
     }
@@ -70,12 +78,13 @@ void head_forward_backward(const Pass& pass, const LinearParameters& head, const
     for (size_t grain = 0; grain < pass.grains.size(); ++grain) {
         const auto& [number, range] = pass.grains[grain];
         const HeadRows some = some_of(rows, range.first, range.rows);
-        const LeasedAny d_logits = take_any_matrix(kernels.arena(), some.input.dtype, range.rows, head.out);
-        run_loss(pass, head, some, loss_rows, d_logits.view);
-        kernels.add_linear_weight_grad(d_logits.view, some.input, head.layout,
+        const LeasedAny memory = take_any_matrix(kernels.arena(), some.input.dtype, range.rows, room_for(head.out));
+        const AnyView d_logits = memory.view.slice_columns(0, head.out);
+        run_loss(pass, head, some, loss_rows, d_logits);
+        kernels.add_linear_weight_grad(d_logits, some.input, head.layout,
                                        pass.sink->sum_of(number, head.parts.front().weight),
                                        held.empty() ? HeldRows{} : held[grain].rows());
-        kernels.linear_input_grad(d_logits.view, pass.weight_of(head), d_input.slice_rows(range.first, range.rows));
+        kernels.linear_input_grad(d_logits, pass.weight_of(head), d_input.slice_rows(range.first, range.rows));
     }
 }
 

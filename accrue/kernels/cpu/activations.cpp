@@ -21,7 +21,7 @@ HWY_INLINE FloatVector constant(float value) {
 
 // x within [-limit, limit]; NaN stays NaN.
 HWY_INLINE FloatVector limited(FloatVector x, float limit) {
-    return hn::IfThenElse(hn::IsNaN(x), x, hn::Min(hn::Max(x, constant(-limit)), constant(limit)));
+    return at_most(at_least(x, -limit), limit);
 }
 
 // x * sigmoid(y). Where e^-y overflows, the quotient is 0, as it should be.
@@ -37,7 +37,7 @@ struct Sigmoid {
 };
 
 HWY_INLINE Sigmoid sigmoid_of(FloatVector y) {
-    const auto e = exponential(limited(hn::Neg(y), 88));
+    const auto e = exponential_within(limited(hn::Neg(y), 87));
     const auto value = hn::Div(constant(1), hn::Add(constant(1), e));
     return {value, hn::Mul(hn::Mul(e, value), value)};
 }

@@ -101,7 +101,7 @@ private:
                                           float* partial_sums) const {
         const Floats d;
         const auto score = hn::Load(d, scores_ + key * kTileColumns + lane);
-        auto e = exponential(hn::MulSub(score, hn::Set(d, call_.shape.scale), hn::Load(d, largest_ + lane)));
+        auto e = exponential_below_zero(hn::MulSub(score, hn::Set(d, call_.shape.scale), hn::Load(d, largest_ + lane)));
         if (key > block.first) {
             e = hn::IfThenElseZero(seen_by(key, block.first + lane), e);
         }
@@ -130,12 +130,9 @@ private:
                     if constexpr (packing == Packing::floats) {
                         hn::Store(hn::BitCast(words, e), words, out);
                     } else {
-                        auto word = bf16_words(e);
-                        if (key + 1 < block.keys) {
-                            const auto next = exponential_of(block, key + 1, lane, partial_sums);
-                            word = hn::Or(word, hn::ShiftLeft<16>(bf16_words(next)));
-                        }
-                        hn::Store(word, words, out);
+                        const auto next =
+                            key + 1 < block.keys ? exponential_of(block, key + 1, lane, partial_sums) : hn::Zero(d);
+                        hn::Store(paired_words(e, next), words, out);
                     }
                 }
             }

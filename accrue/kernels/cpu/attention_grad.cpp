@@ -142,12 +142,13 @@ private:
         for (int64_t row = 0; row < kTileRows; row += kPerWord<packing>) {
             for (int64_t lane = 0; lane < block.width; lane += kLanes) {
                 const Place place{.key = key + row, .lane = lane, .offset = row * kTileColumns + lane};
-                auto word = differentiate(block, dropout, place, scores, d_probabilities, probabilities, d_scores);
+                const auto d_score =
+                    differentiate(block, dropout, place, scores, d_probabilities, probabilities, d_scores);
+                auto word = hn::BitCast(Words(), d_score);
                 if constexpr (packing == Packing::pairs) {
                     const Place next{.key = place.key + 1, .lane = lane, .offset = place.offset + kTileColumns};
-                    const auto upper =
-                        differentiate(block, dropout, next, scores, d_probabilities, probabilities, d_scores);
-                    word = hn::Or(word, hn::ShiftLeft<16>(upper));
+                    word = paired_words(
+                        d_score, differentiate(block, dropout, next, scores, d_probabilities, probabilities, d_scores));
                 }
                 hn::Store(word, Words(), d_scores_ + place.key / kPerWord<packing> * block.width + lane);
             }
@@ -163,14 +164,14 @@ private:
         int64_t offset;
     };
 
-    // Probabilities and the scores' gradients of one vector of a tile; returns the latter as packed words.
-    HWY_INLINE hn::Vec<Words> differentiate(const QueryBlock& block, const BlockDropout& dropout, const Place& place,
-                                            const float* scores, const float* d_probabilities, Stored* probabilities,
-                                            Stored* d_scores) const {
+    // Probabilities and the scores' gradients of one vector of a tile; returns the latter.
+    HWY_INLINE FloatVector differentiate(const QueryBlock& block, const BlockDropout& dropout, const Place& place,
+                                         const float* scores, const float* d_probabilities, Stored* probabilities,
+                                         Stored* d_scores) const {
         const Floats d;
         const auto scale = hn::Set(d, call_.shape.scale);
-        auto p =
-            exponential(hn::MulSub(hn::Load(d, scores + place.offset), scale, hn::Load(d, log_sums_ + place.lane)));
+        const auto score = hn::Load(d, scores + place.offset);
+        const auto p = exponential_below_zero(hn::MulSub(score, scale, hn::Load(d, log_sums_ + place.lane)));
         auto d_p = hn::Load(d, d_probabilities + place.offset);
         auto dropped = p;
         if (call_.shape.dropout.probability > 0) {
@@ -183,9 +184,9 @@ private:
             dropped = hn::IfThenElseZero(seen, dropped);
             d_score = hn::IfThenElseZero(seen, d_score);
         }
-        store(dropped, probabilities + place.offset, kLanes);
-        store(d_score, d_scores + place.offset, kLanes);
-        return packing == Packing::pairs ? bf16_words(d_score) : hn::BitCast(Words(), d_score);
+        store_quickly(dropped, probabilities + place.offset);
+        store_quickly(d_score, d_scores + place.offset);
+        return d_score;
     }
 
     // tiles[key, dimension] += sum over the block's queries of left[key, query] * right[query, dimension]

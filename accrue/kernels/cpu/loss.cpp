@@ -40,7 +40,7 @@ HWY_INLINE double sum_of_exponentials(const float* row, int64_t count, float lar
     double sum = 0;
     for (int64_t first = 0; first < count; first += kStretch) {
         sum += sum_over(std::min(kStretch, count - first), [&](int64_t i, int64_t left) HWY_ATTR {
-            return exponential(hn::Sub(load(row + first + i, left), top));
+            return exponential_below_zero(hn::Sub(load(row + first + i, left), top));
         });
     }
     return sum;
@@ -52,7 +52,8 @@ template <class T>
 void write_row_gradient(const float* logits, int64_t count, int32_t target, float largest, double sum, T* d_logits) {
     const auto top = hn::Set(Floats(), largest);
     const auto scale = hn::Set(Floats(), static_cast<float>(1 / sum));
-    const auto probability = [&](FloatVector x) HWY_ATTR { return hn::Mul(exponential(hn::Sub(x, top)), scale); };
+    const auto probability = [&](FloatVector x)
+                                 HWY_ATTR { return hn::Mul(exponential_below_zero(hn::Sub(x, top)), scale); };
     const auto at_target = probability(hn::Set(Floats(), logits[target]));
     for_lanes(count, [&](int64_t i, int64_t left)
                          HWY_ATTR { store(probability(load(logits + i, left)), d_logits + i, left); });

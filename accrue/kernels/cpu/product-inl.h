@@ -104,9 +104,17 @@ struct SoonRows {
     uintptr_t first = 0;
     int64_t stride = 0;
     int64_t bytes = 0;
+    int64_t count = 0;
+
+    [[nodiscard]] HWY_INLINE SoonRows from(int64_t r, int64_t rows) const {
+        return {first + static_cast<uintptr_t>(r * stride), stride, bytes, rows};
+    }
 
     // Asks for row r. Into the second-level cache: the first one is busy with panels.
     HWY_INLINE void ask_for(int64_t r) const {
+        if (r >= count) {
+            return;
+        }
         constexpr uintptr_t kLine = 64;
         const uintptr_t row = first + static_cast<uintptr_t>(r * stride);
         for (uintptr_t line = row / kLine * kLine; line < row + static_cast<uintptr_t>(bytes); line += kLine) {
@@ -115,19 +123,21 @@ struct SoonRows {
     }
 };
 
-// What a tile asks for while it is multiplied: where its result will go, and the left side of the tile after it. Far
-// away, and in short pieces that the processor does not foresee. A row at a time, spread over the depth: all at once
+// What a tile asks for while it is multiplied: where its result will go, the left side of the tile after it, and what
+// the next strip will be packed from. Far away, and in short pieces that the processor does not foresee. A row at a time, spread over the depth: all at once
 // they would fill the queue that the panel's own words come through.
 struct Soon {
     static constexpr int64_t kParts = kTileRows;
     SoonRows result;
     SoonRows residual;
     SoonRows left;
+    SoonRows source;
 
     HWY_INLINE void ask_for(int64_t r) const {
         result.ask_for(r);
         residual.ask_for(r);
         left.ask_for(r);
+        source.ask_for(r);
     }
 };
 

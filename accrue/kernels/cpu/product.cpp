@@ -6,10 +6,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
 
-#include "accrue/kernels/cpu/dropout-inl.h"
-#include "accrue/kernels/cpu/exact_add-inl.h"
+#include "accrue/kernels/cpu/finish-inl.h"
 #include "accrue/kernels/cpu/lanes-inl.h"
 #include "accrue/kernels/cpu/product-inl.h"
 #include "accrue/kernels/cpu/product.h"
@@ -18,134 +16,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace accrue::cpu::HWY_NAMESPACE {
 
-// The part of the output that a tile is about.
-struct Extent {
-    int64_t row;
-    int64_t column;
-    int64_t rows;
-    int64_t columns;
-};
-
-// A finished tile: values kTileColumns apart from row to row.
-struct FinishedTile : Extent {
-    const float* values;
-};
-
-// A tile's part of a matrix in memory.
-HWY_INLINE SoonRows rows_in(const void* matrix, int64_t stride, int64_t size, const Extent& tile) {
-    return {
-        .first = reinterpret_cast<uintptr_t>(matrix) + static_cast<uintptr_t>((tile.row * stride + tile.column) * size),
-        .stride = stride * size,
-        .bytes = tile.columns * size};
-}
-
-// Stores the tiles of one item.
-class StoringItem {
-public:
-    StoringItem(const StoredResult& result, int64_t /*first_column*/, int64_t /*end_column*/) : result_(result) {}
-
-    // What finishing a tile will read and write.
-    HWY_INLINE void expect(const Extent& tile, Soon& soon) const {
-        const AnyView& output = result_.output;
-        soon.result = rows_in(output.data, output.stride, bytes_of(output.dtype), tile);
-        if (!result_.residual.empty()) {
-            soon.residual = rows_in(result_.residual.data, result_.residual.stride, sizeof(float), tile);
-        }
-    }
-
-    void finish(const FinishedTile& tile) const {
-        if (result_.output.dtype == DType::fp32) {
-            store_rows<float>(tile);
-        } else {
-            store_rows<Bf16>(tile);
-        }
-    }
-
-    static void finish_cells(GrainRecord* /*records*/) {}
-
-private:
-    template <class T>
-    void store_rows(const FinishedTile& tile) const {
-        for (int64_t row = tile.row; row < tile.row + tile.rows; ++row) {
-            const float* values = tile.values + (row - tile.row) * kTileColumns;
-            T* to = static_cast<T*>(result_.output.row(row)) + tile.column;
-            std::optional<RowDropout> dropout;
-            if (result_.dropout.probability > 0) {
-                dropout.emplace(result_.dropout, row);
-            }
-            for (int64_t i = 0; i < tile.columns; i += kLanes) {
-                const int64_t left = tile.columns - i;
-                store(finished(load(values + i, left), dropout, row, tile.column + i, left), to + i, left);
-            }
-        }
-    }
-
-    HWY_INLINE FloatVector finished(FloatVector value, const std::optional<RowDropout>& dropout, int64_t row,
-                                    int64_t column, int64_t left) const {
-        if (!result_.bias.empty()) {
-            value = hn::Add(value, load(result_.bias.data + column, left));
-        }
-        if (dropout) {
-            value = dropout->apply(value, static_cast<uint64_t>(column));
-        }
-        if (!result_.residual.empty()) {
-            value = hn::Add(load(result_.residual.row(row) + column, left), value);
-        }
-        return value;
-    }
-
-    const StoredResult& result_;
-};
-
-// Adds the tiles of one item to a sum, or writes them to the rows held back; each cell has its own record.
-class AddingItem {
-public:
-    AddingItem(const AddedResult& result, int64_t first_column, int64_t end_column)
-        : result_(result), first_column_(first_column), cells_(pieces_of(end_column - first_column, kCellColumns)) {
-        std::fill_n(adders_, cells_, ValueAdder(result.sum));
-    }
-
-    HWY_INLINE void expect(const Extent& tile, Soon& soon) const {
-        if (result_.sum.data != nullptr) {
-            soon.result = rows_in(result_.sum.data, result_.sum.columns, bytes_of(result_.sum.kind), tile);
-        }
-    }
-
-    void finish(const FinishedTile& tile) {
-        ValueAdder& adder = adders_[(tile.column - first_column_) / kCellColumns];
-        for (int64_t r = 0; r < tile.rows; ++r) {
-            const int64_t row = tile.row + r;
-            const float* values = tile.values + r * kTileColumns;
-            const int32_t slot =
-                result_.held.slot_of_row.empty() ? -1 : result_.held.slot_of_row[static_cast<size_t>(row)];
-            if (slot >= 0) {
-                std::copy_n(values, tile.columns, result_.held.values.row(slot) + tile.column);
-            } else {
-                adder.add(values, tile.columns, row * result_.sum.columns + tile.column);
-            }
-        }
-    }
-
-    // Hands out the records of a finished row of cells; `records` is that row's first.
-    void finish_cells(GrainRecord* records) {
-        for (int64_t cell = 0; cell < cells_; ++cell) {
-            records[first_column_ / kCellColumns + cell] = adders_[cell].record();
-            adders_[cell] = ValueAdder(result_.sum);
-        }
-    }
-
-private:
-    const AddedResult& result_;
-    int64_t first_column_;
-    int64_t cells_;
-    ValueAdder adders_[kStripCells];
-};
-
 // Some rows of the output whose left side is packed, or lies ready, as `left`.
 struct RowBlock {
     int64_t first;
     int64_t rows;
     LeftRows left;
+    LeftRows cut_pairs;  // where rows lie ready and end with half a pair: that pair, filled up with zero
 };
 
 // Carries out a product. `Item` says what becomes of the finished tiles of one item.
@@ -160,21 +36,24 @@ public:
           result_(result),
           words_(words_of(product.shape.depth, multiplier.packing)),
           space_(lay_out(product.shape, threads)),
-          memory_(memory) {}
+          memory_(memory),
+          threads_(threads) {}
 
     void run(Pool& pool) const {
         const auto& [rows, columns, depth] = product_.shape;
-        const bool ready = lies_in_rows(product_.left, depth, packing_);
-        const int64_t block_rows = ready ? rows : left_block_rows(rows, words_);
+        const bool odd = packing_ == Packing::pairs && depth % 2 != 0;
+        if (lies_in_rows(product_.left, odd ? depth - 1 : depth, packing_)) {
+            const OperandBlock all{.first_lane = 0, .lanes = rows, .first_depth = 0, .depth = depth};
+            const LeftRows left = rows_where_they_lie(product_.left, all, packing_);
+            run_block(pool, {0, rows, left, odd ? last_pairs() : LeftRows{}});
+            return;
+        }
+        const int64_t block_rows = left_block_rows(rows, words_);
         for (int64_t first = 0; first < rows; first += block_rows) {
             const OperandBlock block{
                 .first_lane = first, .lanes = std::min(block_rows, rows - first), .first_depth = 0, .depth = depth};
-            if (!ready) {
-                pack_left(pool, block);
-            }
-            const LeftRows left = ready ? rows_where_they_lie(product_.left, block, packing_)
-                                        : LeftRows{left_memory(), words_ + kLeftPadding, block.lanes};
-            run_block(pool, {first, block.lanes, left});
+            pack_left(pool, block);
+            run_block(pool, {first, block.lanes, {left_memory(), words_ + kLeftPadding, block.lanes}, {}});
         }
     }
 
@@ -192,6 +71,15 @@ public:
 private:
     [[nodiscard]] uint32_t* left_memory() const { return reinterpret_cast<uint32_t*>(memory_); }
     [[nodiscard]] GrainRecord* records() const { return reinterpret_cast<GrainRecord*>(memory_ + space_.records); }
+
+    // The last value of each row beside a zero.
+    [[nodiscard]] LeftRows last_pairs() const {
+        const auto* values = static_cast<const Bf16*>(product_.left.data);
+        for (int64_t row = 0; row < product_.shape.rows; ++row) {
+            left_memory()[row] = values[row * product_.left.stride + product_.shape.depth - 1].bits;
+        }
+        return {left_memory(), 1, product_.shape.rows};
+    }
 
     // Some lanes at a time, or where these are contiguous some words of all: memory is read in long runs.
     void pack_left(Pool& pool, const OperandBlock& block) const {
@@ -230,6 +118,9 @@ private:
         int64_t end_column;
         uint32_t* packed;
         float* sums;
+        SoonRows next_source{};  // what is packed after this strip's slice
+
+        [[nodiscard]] HWY_INLINE int64_t panels() const { return pieces_of(end_column - first_column, kTileColumns); }
     };
 
     // A slice of the depth, in words.
@@ -243,14 +134,14 @@ private:
     void multiply_item(const ProductPlan& plan, const RowBlock& block, int64_t number, int thread) const {
         std::byte* own = memory_ + space_.strips + thread * space_.strip_bytes;
         const int64_t first_row = number / plan.strips * plan.part_rows;
-        const Strip strip{.block = block,
-                          .first_row = first_row,
-                          .end_row = std::min(block.rows, first_row + plan.part_rows),
-                          .first_column = strip_start(plan, product_.shape.columns, number % plan.strips),
-                          .end_column = strip_start(plan, product_.shape.columns, number % plan.strips + 1),
-                          .packed = reinterpret_cast<uint32_t*>(own),
-                          .sums = reinterpret_cast<float*>(own + space_.sums)};
-        Item item(result_, strip.first_column, strip.end_column);
+        Strip strip{.block = block,
+                    .first_row = first_row,
+                    .end_row = std::min(block.rows, first_row + plan.part_rows),
+                    .first_column = strip_start(plan, product_.shape.columns, number % plan.strips),
+                    .end_column = strip_start(plan, product_.shape.columns, number % plan.strips + 1),
+                    .packed = reinterpret_cast<uint32_t*>(own),
+                    .sums = reinterpret_cast<float*>(own + space_.sums)};
+        Item item(result_, packing_, strip.first_column, strip.end_column);
         if (tiles_) {
             start_tiles();
         }
@@ -259,6 +150,7 @@ private:
             const int64_t words = std::min(plan.slice_words, words_ - word);
             const Slice slice{.first = word, .words = words, .last = word + words == words_};
             pack_strip(strip, slice);
+            strip.next_source = next_source(plan, number, slice);
             multiply_slice(strip, slice, item);
             word += words;
         } while (word < words_);
@@ -276,6 +168,38 @@ private:
                       .first_depth = first_depth,
                       .depth = std::min(slice.words * per_word, product_.shape.depth - first_depth)},
                      {0, slice.words}, packing_, strip.packed);
+    }
+
+    // What this thread will probably pack next: the same columns of the next slice, or another item's.
+    [[nodiscard]] SoonRows next_source(const ProductPlan& plan, int64_t number, const Slice& slice) const {
+        const int64_t next = slice.last ? number + threads_ : number;
+        if (next >= plan.items()) {
+            return {};
+        }
+        const auto& [rows, columns, all_depth] = product_.shape;
+        const int64_t per_word = packing_ == Packing::pairs ? 2 : 1;
+        const int64_t first_depth = slice.last ? 0 : (slice.first + slice.words) * per_word;
+        const int64_t depth = std::min(plan.slice_words * per_word, all_depth - first_depth);
+        const int64_t lane = strip_start(plan, columns, next % plan.strips);
+        const int64_t lanes = strip_start(plan, columns, next % plan.strips + 1) - lane;
+        const Operand& right = product_.right;
+        const int64_t size = bytes_of(right.dtype);
+        const bool along_depth = right.contiguous == Contiguous::depth;
+        const int64_t first = along_depth ? lane * right.stride + first_depth : first_depth * right.stride + lane;
+        return {.first = reinterpret_cast<uintptr_t>(right.data) + static_cast<uintptr_t>(first * size),
+                .stride = right.stride * size,
+                .bytes = (along_depth ? depth : lanes) * size,
+                .count = along_depth ? lanes : depth};
+    }
+
+    // A tile's share of what the next strip is packed from.
+    HWY_INLINE SoonRows share_of_source(const Strip& strip, int64_t row, int64_t column) const {
+        const int64_t panels = strip.panels();
+        const int64_t tiles = pieces_of(strip.end_row - strip.first_row, tile_rows_) * panels;
+        const int64_t tile =
+            (row - strip.first_row) / tile_rows_ * panels + (column - strip.first_column) / kTileColumns;
+        const int64_t first = strip.next_source.count * tile / tiles;
+        return strip.next_source.from(first, strip.next_source.count * (tile + 1) / tiles - first);
     }
 
     void multiply_slice(const Strip& strip, const Slice& slice, Item& item) const {
@@ -304,7 +228,8 @@ private:
         const LeftRows left = strip.block.left.from(row + tile_rows_, slice.first + first * kLineWords);
         return {.first = reinterpret_cast<uintptr_t>(left.first),
                 .stride = left.stride * 4,
-                .bytes = (end - first) * kLineWords * 4};
+                .bytes = (end - first) * kLineWords * 4,
+                .count = std::min(tile_rows_, left.count)};
     }
 
     // What is asked for while the tile at row, column is multiplied: its left side for the tiles below it, and what
@@ -313,6 +238,7 @@ private:
                                const Item& item) const {
         Soon soon;
         soon.left = next_left(strip, slice, row, column);
+        soon.source = share_of_source(strip, row, column);
         if (!slice.last) {
             return soon;
         }
@@ -345,13 +271,19 @@ private:
         const uint32_t* right = strip.packed + from_first * slice.words;
         const int64_t width = panel_width(column, strip.end_column);
         const Chain chain = slice.first == 0 ? Chain::start : Chain::go_on;
+        const bool cut = slice.last && strip.block.cut_pairs.count > 0;
+        const int64_t words = cut ? slice.words - 1 : slice.words;
         if (tiles_) {
             for (int64_t r = 0; r < extent.rows; ++r) {
                 soon.ask_for(r);
             }
-            multiply_amx_tile(left, right, width, slice.words, chain, tile);
+            multiply_amx_tile(left, right, width, words, chain, tile);
         } else {
-            multiply_tile(left, right, width, slice.words, packing_, chain, tile, soon);
+            multiply_tile(left, right, width, words, packing_, chain, tile, soon);
+        }
+        for (int64_t r = 0; cut && r < extent.rows; r += kTileRows) {
+            multiply_tile(strip.block.cut_pairs.from(row + r), right + words * width, width, 1, packing_, Chain::go_on,
+                          tile + r * kTileColumns);
         }
         if (slice.last) {
             item.finish({extent, tile});
@@ -366,6 +298,7 @@ private:
     int64_t words_;
     ProductWorkspace space_;
     std::byte* memory_;
+    int threads_;
 };
 
 void multiply_and_store(Pool& pool, std::byte* memory, const Product& product, Multiplier multiplier,

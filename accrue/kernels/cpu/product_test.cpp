@@ -91,6 +91,28 @@ TEST_P(ProductTest, InputGradIsThePlainLoopForAnyShape) {
     }
 }
 
+// Rows that can be read where they lie give the bits of rows that are packed first, also where they end with half a pair
+// and whatever stands behind it.
+TEST_P(ProductTest, RowsAreReadWhereTheyLieWithTheSameBits) {
+    constexpr int64_t kRows = 45;
+    constexpr int64_t kOut = 100;
+    for (const int64_t depth : {int64_t{1}, int64_t{64}, int64_t{65}, 4 * kSliceWords + 37}) {
+        Matrix input = random_matrix(DType::bf16, kRows, depth, 1);
+        Matrix weight = random_matrix(DType::bf16, kOut, depth, 2);
+        const int64_t stride = depth + 4 - depth % 2;
+        std::vector<Bf16> memory(static_cast<size_t>(kRows * stride), Bf16(std::numeric_limits<float>::quiet_NaN()));
+        for (int64_t r = 0; r < kRows; ++r) {
+            for (int64_t i = 0; i < depth; ++i) {
+                memory[static_cast<size_t>(r * stride + i)] = Bf16(input.at(r, i));
+            }
+        }
+        Matrix output(DType::fp32, kRows, kOut);
+        linear(context(), AnyView(memory.data(), DType::bf16, kRows, depth, stride),
+               {weight.view(), WeightLayout::out_in}, {}, output.view());
+        expect_same(output, linear_of(input, weight, WeightLayout::out_in, DType::fp32));
+    }
+}
+
 // One fused multiply-add after another, also across slices of the depth. Without vector instructions they are not
 // fused.
 TEST_P(ProductTest, AnElementIsOneChainInDepthOrder) {
