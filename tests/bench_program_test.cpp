@@ -40,10 +40,13 @@ TEST(BenchProgramTest, WritesWhatItMeasured) {
 }
 
 TEST(BenchProgramTest, NeedsNoFileForItsResult) {
-    const ProgramResult result = run_program({"bench", "--model", "tiny", "--sequence", "16", "--samples", "1",
-                                              "--threads", "1", "--steps", "1", "--rounds", "1"});
+    const ProgramResult result =
+        run_program({"bench", "--model", "tiny", "--sequence", "16", "--samples", "1", "--threads", "1", "--steps", "1",
+                     "--rounds", "1", "--sums", "bf16-stochastic"});
     EXPECT_EQ(result.exit_code, 0) << result.output;
     EXPECT_THAT(result.output, HasSubstr("fraction of floor:"));
+    EXPECT_THAT(result.output, HasSubstr("with bf16-stochastic sums, then with fp32 sums"));
+    EXPECT_THAT(result.output, HasSubstr("bf16-stochastic / fp32 sums:"));
 }
 
 TEST(BenchProgramTest, WrongUseIsSaidBeforeAnythingIsMeasured) {

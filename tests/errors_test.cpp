@@ -180,6 +180,26 @@ TEST_F(ErrorsTest, IdsBeyondTheVocabulary) {
                  {"ids.bin", "token 500", "vocabulary has only 101", "0 to 100"});
 }
 
+TEST_F(ErrorsTest, SkippedLinesOfTheValidationDataAreToldByEveryCommand) {
+    write_text(folder_ / "ab.model", "YQ== 0\nYg== 1\n");
+    write_text(folder_ / "whole.jsonl", "{\"text\": \"abba\"}\n{\"text\": \"baab\"}\n");
+    write_text(folder_ / "holes.jsonl", "{\"text\": \"abba\"}\nnot json\n{\"text\": 1}\n{}\n");
+    auto arguments = train_arguments({"data.train=" + (folder_ / "whole.jsonl").string(), "data.skip_bad=true",
+                                      "data.validation=" + (folder_ / "holes.jsonl").string(),
+                                      "data.tokenizer=" + (folder_ / "ab.model").string(), "data.sequence_length=4"});
+    for (const char* command : {"train", "verify", "plan", "advise"}) {
+        arguments.front() = command;
+        const ProgramResult result = run_program(arguments);
+        EXPECT_EQ(result.exit_code, 0) << result.output;
+        EXPECT_NE(result.output.find("\nvalidation tokens: 3 damaged or empty documents were left out"),
+                  std::string::npos)
+            << command << ": " << result.output;
+        EXPECT_EQ(result.output.find("\ntokens: 3 damaged"), std::string::npos) << "none of the training data's";
+    }
+    const ProgramResult measured = run_program({"eval", (folder_ / "run").string()});
+    EXPECT_NE(measured.output.find("validation tokens: 3 damaged"), std::string::npos) << measured.output;
+}
+
 // What is wrong with the data but stops nothing is said.
 TEST_F(ErrorsTest, SkippedLinesAndAnOldCacheAreTold) {
     write_text(folder_ / "ab.model", "YQ== 0\nYg== 1\n");

@@ -1,6 +1,7 @@
 // `accrue verify` of a program with a deliberate mistake in it: the first argument names the mistake. For tests only: what
 // verify cannot find here it would not find in the real program.
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -79,13 +80,17 @@ public:
     std::unique_ptr<Optimizer> real;
 };
 
-// As a loader that leaves out the last, incomplete batch does.
+// As a loader that takes the last, incomplete batch for padding does. A grain that is not there at all, a step refuses.
 class DropsTheLastGrain final : public BatchSource {
 public:
     explicit DropsTheLastGrain(const BatchSource& real) : real_(real) {}
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
-        const bool has_last = !grains.empty() && grains.back() == window.grains() - 1;
-        return real_.load(window, has_last ? grains.first(grains.size() - 1) : grains);
+        TokenBatch batch = real_.load(window, grains);
+        if (batch.grains.back().number == window.grains() - 1) {
+            const auto& [first, rows] = batch.grains.back().range;
+            std::fill_n(batch.targets.begin() + first, rows, -1);
+        }
+        return batch;
     }
 
 private:

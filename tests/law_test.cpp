@@ -293,6 +293,43 @@ TEST(SkipTest, AWindowThatIsNotFiniteIsSkippedAlikeByEverybody) {
 }
 
 // Finite gradients may have a sum that is not, in a format that cannot hold it.
+// Loses a grain on the way.
+class WithoutGrain final : public BatchSource {
+public:
+    WithoutGrain(const BatchSource& data, int64_t grain) : data_(data), grain_(grain) {}
+    [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
+        std::vector<int64_t> others;
+        std::copy_if(grains.begin(), grains.end(), std::back_inserter(others),
+                     [this](int64_t grain) { return grain != grain_; });
+        return data_.load(window, others);
+    }
+
+private:
+    const BatchSource& data_;
+    int64_t grain_;
+};
+
+TEST(GrainTest, WithoutAllItsGrainsAWindowChangesNoWeights) {
+    TemporaryFolder folder;
+    write_ragged_data(folder / "data.safetensors", {});
+    TestRun run(small_settings(golden("llama"), folder / "data.safetensors"), 1);
+    run.engine.rules.micro_batch_grains = 2;
+    const std::string before = run.engine.weights_hash();
+    try {
+        (void)run_step(run.engine, WithoutGrain(run.loader, 3), run.window(), run.stop);
+        FAIL() << "the weights were changed without grain 3";
+    } catch (const Error& error) {
+        EXPECT_EQ(std::string(error.what()).find("step 1: the sums hold 3 of the window's 4 grains, and grain 3 is "),
+                  0U)
+            << error.what();
+    }
+    EXPECT_EQ(run.engine.weights_hash(), before);
+    EXPECT_EQ(run.engine.state.step, 0);
+    // What is in the sums is good: the missing grain makes the window whole.
+    EXPECT_TRUE(run.step());
+    EXPECT_EQ(run.engine.weights_hash(), TestRun(run.inputs.settings, 1).run(1));
+}
+
 TEST(SkipTest, AWindowWhoseSumOverflowsIsSkipped) {
     TemporaryFolder folder;
     write_ragged_data(folder / "data.safetensors", {.samples = 30});

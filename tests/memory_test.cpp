@@ -104,6 +104,20 @@ TEST_F(MemoryPromiseTest, ARunStaysWithinItsMemoryAndKeepsItsBits) {
     }
 }
 
+// A plan that has no room for a copy of the weights, because activations take less than that.
+TEST_F(MemoryPromiseTest, TheSmallestPlanCanBeMeasured) {
+    const std::vector<std::string> small = {"data.sequence_length=16", "window.samples=1", "window.grain_samples=1"};
+    const nlohmann::json least = plan(small).at("frontier").back();
+    ASSERT_FALSE(least.at("weight_copy"));
+    std::vector<std::string> arguments = job("plan", small);
+    const int64_t memory = least.at("planned_peak_bytes").get<int64_t>() + kMiB;
+    arguments.insert(arguments.end(), {"--memory", std::to_string(memory), "--measure", "--json"});
+    const ProgramResult result = run_program(arguments, folder_.path());
+    ASSERT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_GT(nlohmann::json::parse(result.output).at("chosen").at("measured_tokens_per_second"), 0);
+    EXPECT_LE(result.peak_bytes, memory);
+}
+
 TEST_F(MemoryPromiseTest, TooLittleIsRefusedBeforeTheFirstStep) {
     const ProgramResult result = run_program(job("train", {"compute.memory=20MiB"}), folder_.path());
     EXPECT_EQ(result.exit_code, 1);
@@ -112,6 +126,34 @@ TEST_F(MemoryPromiseTest, TooLittleIsRefusedBeforeTheFirstStep) {
     const ProgramResult planned = run_program(job("plan", {"compute.memory=20MiB"}), folder_.path());
     EXPECT_EQ(planned.exit_code, 1);
     EXPECT_THAT(planned.output, HasSubstr("chosen:     none. compute.memory is 20.00 MiB"));
+}
+
+// The size behind "needs" in a refusal.
+int64_t needed_in(const std::string& refusal) {
+    const std::string before = " needs ";
+    const size_t start = refusal.find(before) + before.size();
+    return parse_bytes(refusal.substr(start, refusal.find(" (", start) - start)).value();
+}
+
+TEST_F(MemoryPromiseTest, VerifyingStaysWithinTheMemoryOfTheJob) {
+    const auto verify = [this](const std::string& memory) {
+        return run_program(job("verify", {"data.sequence_length=512", "window.grain_samples=1", "compute.dtype=bf16",
+                                          cat("compute.memory=\"", memory, "\"")}),
+                           folder_.path());
+    };
+    const ProgramResult refused = verify("20MiB");
+    EXPECT_EQ(refused.exit_code, 1);
+    ASSERT_THAT(
+        refused.output,
+        HasSubstr("compute.memory is 20.00 MiB, but the smallest plan to compute a window in several ways needs "));
+    const int64_t memory = needed_in(refused.output) + kMiB;
+    const ProgramResult free = verify("auto");
+    EXPECT_EQ(free.exit_code, 0) << free.output;
+    ASSERT_GT(free.peak_bytes, memory + 10 * kMiB) << "the test needs room between them";
+    const ProgramResult result = verify(std::to_string(memory));
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_THAT(result.output, HasSubstr("The law holds"));
+    EXPECT_LE(result.peak_bytes, memory);
 }
 
 // The program inherits the limit.

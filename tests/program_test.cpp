@@ -1,5 +1,6 @@
 // The program as a user runs it: parity, the law through kills and stops, and where everything lies.
 
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <fstream>
@@ -200,6 +201,28 @@ TEST(ProgramTest, StopSaysHowToGoOnAndExitsWithThree) {
     EXPECT_EQ(result.exit_code, 3) << result.output;
     EXPECT_NE(result.output.find("accrue train --resume " + run.string()), std::string::npos) << result.output;
     EXPECT_EQ(list_checkpoints(run / "checkpoints").size(), 1U);
+}
+
+TEST(ProgramTest, TheFirstStepTellsHowLongTheStartTook) {
+    TemporaryFolder folder;
+    write_ragged_data(folder / "data.safetensors", {});
+    const auto start = std::chrono::steady_clock::now();
+    ASSERT_EQ(run_program(train_with({{"model.from", golden("llama").string()},
+                                      {"data.train", (folder / "data.safetensors").string()},
+                                      {"schedule.steps", "2"},
+                                      {"run.folder", (folder / "run").string()}}))
+                  .exit_code,
+              0);
+    const double all = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    std::ifstream metrics(folder / "run" / "metrics.jsonl");
+    std::string first;
+    std::string second;
+    ASSERT_TRUE(std::getline(metrics, first) && std::getline(metrics, second));
+    const double startup = nlohmann::json::parse(first).at("startup_seconds").get<double>();
+    constexpr double kTick = 0.011;  // the system tells when a process began to 10 ms
+    EXPECT_GT(startup, -kTick);
+    EXPECT_LT(startup, all + kTick);
+    EXPECT_FALSE(nlohmann::json::parse(second).contains("startup_seconds"));
 }
 
 TEST(ProgramTest, ASecondRunIntoAFolderWithACheckpointIsRefused) {

@@ -220,7 +220,7 @@ std::vector<std::string> comparable_metrics(const fs::path& file, MicroBatches m
         auto json = nlohmann::ordered_json::parse(line);
         for (const char* key :
              {"seconds", "grain_seconds_mean", "grain_seconds_max", "data_wait_seconds", "epoch_seconds",
-              "tokens_per_second", "updates_per_hour", "peak_bytes", "memory_efficiency"}) {
+              "startup_seconds", "tokens_per_second", "updates_per_hour", "peak_bytes", "memory_efficiency"}) {
             json.erase(key);
         }
         if (micro_batches == MicroBatches::ignore) {

@@ -88,6 +88,16 @@ TEST_F(VerifyRunsTest, AnotherGradientIsFoundWithItsGrainAndTensor) {
                          "step 1: grain 0 (samples ", "has another gradient, first of model.embed_tokens.weight"});
 }
 
+TEST_F(VerifyRunsTest, AStepIsComputedAgainWithinTheMemoryOfItsRun) {
+    train("b", {"optimizer.rate=0.02"});
+    std::string settings = read_text(folder_ / "b" / "run.toml");
+    const std::string memory = "memory = \"auto\"";
+    settings.replace(settings.find(memory), memory.size(), "memory = \"1MiB\"");
+    write_text(folder_ / "b" / "run.toml", settings);
+    expect_parting("b", {"part at step 1", "the step cannot be computed again to find the grain: ",
+                         "compute.memory is 1.00 MiB, but the smallest plan needs "});
+}
+
 TEST_F(VerifyRunsTest, ARecordThatWasDisturbedIsTold) {
     copy_run("b");
     std::istringstream lines(read_text(folder_ / "b" / "metrics.jsonl"));

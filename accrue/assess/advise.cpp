@@ -160,7 +160,7 @@ void Adviser::measure_ceilings() {
         advice_.ceilings.flops = std::max(advice_.ceilings.flops, multiply_add_rate(pool_, dtype, set));
     }
     const auto update = static_cast<size_t>(Part::optimizer);
-    advice_.ceilings.bytes = machine_.bytes - base_.held_bytes > kBandwidthBytes
+    advice_.ceilings.bytes = advice_.budget.bytes - base_.held_bytes > kBandwidthBytes
                                  ? memory_bandwidth(pool_)
                                  : advice_.plan.work[update].bytes / advice_.times.kernels[update];
 }

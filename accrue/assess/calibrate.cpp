@@ -47,11 +47,11 @@ private:
 class MeasuredEngine {
 public:
     MeasuredEngine(const Settings& settings, const ModelConfig& model, int64_t longest_sample, Pool& pool,
-                   int64_t arena_bytes)
+                   int64_t arena_bytes, const Choices& choices)
         : arena_(arena_bytes),
           plain_(kernels_for(settings, pool, arena_)),
           timed_(*plain_, model.vocabulary),
-          engine_(settings, model, longest_sample, timed_),
+          engine_(settings, model, longest_sample, timed_, choices),
           samples_(longest_sample, model.vocabulary),
           grain_samples_(settings.window.grain_samples) {
         const View<float> master = engine_.weights.master;
@@ -129,7 +129,7 @@ Rates measure_rates(const RunInputs& inputs, Pool& pool, int64_t room) {
     if (plan.arena_bytes > room) {
         return typical;
     }
-    MeasuredEngine engine(settings, model, inputs.longest_sample(), pool, plan.arena_bytes);
+    MeasuredEngine engine(settings, model, inputs.longest_sample(), pool, plan.arena_bytes, plan.choices);
     return rates_of(plan.work, engine.seconds(plan), typical);
 }
 
@@ -140,7 +140,8 @@ std::vector<double> measure_plans(const RunInputs& inputs, Pool& pool, const std
     for (const Plan& plan : plans) {
         arena_bytes = std::max(arena_bytes, plan.arena_bytes);
     }
-    MeasuredEngine engine(inputs.settings, inputs.model, inputs.longest_sample(), pool, arena_bytes);
+    MeasuredEngine engine(inputs.settings, inputs.model, inputs.longest_sample(), pool, arena_bytes,
+                          plans.front().choices);
     for (const Plan& plan : plans) {
         const TimedKernels::Seconds seconds = engine.seconds(plan);
         const double update = seconds[index_of(Part::optimizer)];

@@ -22,9 +22,10 @@ constexpr std::array<std::string_view, 9> kFreeSettings = {
     "run.folder",      "run.checkpoint_steps",      "run.keep_checkpoints", "run.evaluate_steps"};
 
 // Metrics that a cut, a machine or a clock may change.
-constexpr std::array<std::string_view, 10> kFreeMetrics = {
-    "micro_batches", "seconds",           "grain_seconds_mean", "grain_seconds_max", "data_wait_seconds",
-    "epoch_seconds", "tokens_per_second", "updates_per_hour",   "peak_bytes",        "memory_efficiency"};
+constexpr std::array<std::string_view, 11> kFreeMetrics = {
+    "micro_batches",     "seconds",       "grain_seconds_mean", "grain_seconds_max",
+    "data_wait_seconds", "epoch_seconds", "startup_seconds",    "tokens_per_second",
+    "updates_per_hour",  "peak_bytes",    "memory_efficiency"};
 
 bool contains(const auto& list, std::string_view key) {
     return std::find(list.begin(), list.end(), key) != list.end();

@@ -94,8 +94,7 @@ struct NamedChoices {
 };
 
 // Whether something is kept or computed again, and what the run itself does not choose already.
-std::vector<NamedChoices> other_choices(const Settings& settings, int64_t layers) {
-    const Choices own = choices_of(settings, layers);
+std::vector<NamedChoices> other_choices(const Choices& own, const Settings& settings, int64_t layers) {
     std::vector<NamedChoices> result;
     for (const Recompute recompute : {Recompute::nothing, Recompute::cheap, Recompute::block}) {
         Choices choices = own;
@@ -125,7 +124,7 @@ std::vector<NamedChoices> other_choices(const Settings& settings, int64_t layers
 }
 
 OtherWay with_choices(WindowLab& lab, const NamedChoices& named) {
-    const auto at_once = lab.most_at_once_with(named.choices);
+    const auto at_once = lab.memory().most_at_once_with(named.choices);
     if (!at_once) {
         return {.name = named.name + ": does not fit into memory", .promise = Promise::all_sums, .compute = nullptr};
     }
@@ -152,7 +151,7 @@ std::vector<OtherWay> other_ways(WindowLab& lab, const Settings& settings, int64
         add({stopped_half_way(lab, each)});
     }
     add(other_threads(lab));
-    for (const NamedChoices& named : other_choices(settings, layers)) {
+    for (const NamedChoices& named : other_choices(lab.memory().choices(), settings, layers)) {
         add({with_choices(lab, named)});
     }
     return ways;

@@ -2,7 +2,7 @@
 
 #include "accrue/base/hash.h"
 #include "accrue/checkpoint/checkpoint.h"
-#include "accrue/train/plan.h"
+#include "accrue/train/run_plan.h"
 #include "accrue/train/start.h"
 #include "accrue/train/state.h"
 
@@ -18,24 +18,18 @@ std::string checksum_of(const TokenBatch& batch) {
     return hasher.digest();
 }
 
-int64_t arena_bytes(const RunInputs& inputs, int threads) {
-    const ArenaPlan plan = plan_arena(inputs.settings, inputs.model, inputs.longest_sample(), threads);
-    if (const auto available = available_memory()) {
-        check_memory(plan, *available);
-    }
-    constexpr double kSpareAddresses = 1.25;  // untouched ones cost nothing
-    return static_cast<int64_t>(static_cast<double>(plan.peak_bytes) * kSpareAddresses);
-}
-
 }  // namespace
 
 Replay replay(const RunFolder& folder, int64_t from, int64_t to, const Parts& parts,
               const std::function<void(int64_t step)>& before_step) {
     const RunInputs inputs = open_inputs(read_settings(folder.settings(), {}));
     Pool pool(static_cast<int>(inputs.settings.compute.threads));
-    Arena arena(arena_bytes(inputs, pool.threads()));
+    const RunPlan plan(inputs.settings, inputs.model, inputs.longest_sample(), pool.threads(), memory_of_machine);
+    Arena arena(plan.address_bytes());
+    arena.keep(plan.plan().arena_bytes);
     const auto kernels = parts.kernels(inputs.settings.compute, pool, arena);
-    Engine engine(inputs.settings, inputs.model, inputs.longest_sample(), *kernels);
+    Engine engine(inputs.settings, inputs.model, inputs.longest_sample(), *kernels, plan.plan().choices);
+    engine.rules.micro_batch_grains = plan.plan().micro_batch_grains;
     const Loader loader(*inputs.train, sample_order_of(inputs.settings, inputs.train->size()));
     if (from > 0) {
         load_state(engine, definition_of(inputs, engine.model.parameters()),

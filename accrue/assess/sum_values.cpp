@@ -78,7 +78,9 @@ void SumValues::read(int64_t tensor, int64_t first, std::span<double> values) co
     }
 }
 
-SumCopy::SumCopy(GradientSum& sum) : bytes_(sum.bytes().begin(), sum.bytes().end()), values_(sum) {
+SumCopy::SumCopy(GradientSum& sum, Arena& arena)
+    : bytes_(arena.take(static_cast<int64_t>(sum.bytes().size()))), values_(sum) {
+    std::copy(sum.bytes().begin(), sum.bytes().end(), bytes_.data());
     for (MeanView& view : values_.views) {
         view.data = bytes_.data() + (static_cast<const std::byte*>(view.data) - sum.bytes().data());
     }

@@ -21,13 +21,13 @@ struct SumValues {
     std::vector<MeanView> views;  // one for each tensor, with its unit as the factor
 };
 
-// A copy of sums, to hold them while others are computed in their place.
+// A copy of sums in an arena, to hold them while others are computed in their place.
 struct SumCopy {
-    explicit SumCopy(GradientSum& sum);
+    SumCopy(GradientSum& sum, Arena& arena);
     [[nodiscard]] SumValues values() const;
 
 private:
-    std::vector<std::byte> bytes_;
+    Arena::Block bytes_;
     SumValues values_;
 };
 

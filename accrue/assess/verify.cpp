@@ -126,7 +126,7 @@ void Verifier::compute_whole() {
 
 // Called while the engine's sums are those of the case: they are held aside while the whole window is computed again.
 GradientDifference Verifier::difference_from_whole() {
-    const SumCopy got(lab_.engine().sum);
+    const SumCopy got(lab_.engine().sum, lab_.engine().kernels.arena());
     (void)lab_.by_step({.micro_batch_grains = lab_.most_at_once()});
     return difference_of(got.values(), SumValues(lab_.engine().sum));
 }

@@ -5,12 +5,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
 #include "accrue/base/hash.h"
 #include "accrue/base/temporary_folder.h"
 #include "accrue/checkpoint/checkpoint.h"
-#include "accrue/train/plan.h"
 #include "accrue/train/start.h"
 #include "accrue/train/state.h"
 
@@ -18,13 +16,6 @@ namespace accrue {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// More threads than these need not be tried: who computes what is then different for every piece of work.
-constexpr int kMostThreads = 3;
-// Of what the machine could give: other programs want some too.
-constexpr double kShareOfMemory = 0.8;
-// First fit places things a little differently from case to case; untouched addresses cost nothing.
-constexpr double kSpareAddresses = 1.25;
 
 double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
@@ -100,7 +91,9 @@ WindowLab::WindowLab(const RunInputs& inputs, const WindowRequest& request, Part
       loader_(*inputs.train, sample_order_of(inputs.settings, inputs.train->size())),
       threads_(Pool(static_cast<int>(inputs.settings.compute.threads)).threads()) {
     find_window(request);
-    choose_memory();
+    memory_.emplace(inputs_, window_, threads_, memory_of_machine());
+    arena_ = std::make_unique<Arena>(memory_->address_bytes());
+    arena_->keep(memory_->arena_bytes());
     rebuild({});
 }
 
@@ -134,58 +127,13 @@ void WindowLab::find_window(const WindowRequest& request) {
     }
 }
 
-int64_t WindowLab::bytes_for(int64_t grain_samples, int64_t at_once, const Choices& choices) const {
-    Settings settings = inputs_.settings;
-    settings.window.grain_samples = grain_samples;
-    settings.window.micro_batch_grains = at_once;
-    return plan_arena(settings, inputs_.model, inputs_.longest_sample(), std::max(threads_, kMostThreads), choices)
-        .peak_bytes;
-}
-
-// With so many grains at once, or as many samples as grains of their own.
-int64_t WindowLab::bytes_for(int64_t at_once) const {
-    const Choices choices = choices_of(inputs_.settings, inputs_.model.layers);
-    const int64_t samples = window_.grain_samples;
-    return std::max(bytes_for(samples, at_once, choices), bytes_for(1, samples_at_once(at_once), choices));
-}
-
-void WindowLab::choose_memory() {
-    const int64_t second_sum = decoder_parameters(inputs_.model).list.flat_elements * bytes_of(SumKind::exact);
-    const auto available = available_memory();
-    const auto fits = [&](int64_t bytes) {
-        return !available || static_cast<double>(bytes) <= kShareOfMemory * static_cast<double>(*available);
-    };
-    most_at_once_ = grains();
-    arena_bytes_ = bytes_for(most_at_once_);
-    while (most_at_once_ > 1 && !fits(arena_bytes_ + second_sum)) {
-        most_at_once_ = (most_at_once_ + 1) / 2;
-        arena_bytes_ = bytes_for(most_at_once_);
-    }
-    if (available && arena_bytes_ + second_sum > *available) {
-        throw Error(cat("to compute the window in several ways takes ", format_bytes(arena_bytes_ + second_sum),
-                        ", one grain at a time, but the machine has only ", format_bytes(*available),
-                        " to give. Choose a smaller model or a shorter data.sequence_length."));
-    }
-    arena_ =
-        std::make_unique<Arena>(static_cast<int64_t>(static_cast<double>(arena_bytes_ + second_sum) * kSpareAddresses));
-}
-
-std::optional<int64_t> WindowLab::most_at_once_with(const Choices& choices) const {
-    for (int64_t at_once = most_at_once_; at_once >= 1; at_once /= 2) {
-        if (bytes_for(window_.grain_samples, at_once, choices) <= arena_bytes_) {
-            return at_once;
-        }
-    }
-    return std::nullopt;
-}
-
 void WindowLab::rebuild(const Way& way) {
     rig_.reset();
     rig_ = std::make_unique<Rig>(inputs_, parts_, way.threads > 0 ? way.threads : threads_,
-                                 way.choices.value_or(choices_of(inputs_.settings, inputs_.model.layers)), *arena_);
+                                 way.choices.value_or(memory_->choices()), *arena_);
     Engine::Rules& rules = rig_->engine.rules;
     rules.micro_batch_grains =
-        way.micro_batch_grains > 0 ? way.micro_batch_grains : std::min(rules.micro_batch_grains, most_at_once_);
+        way.micro_batch_grains > 0 ? way.micro_batch_grains : std::min(rules.micro_batch_grains, most_at_once());
 }
 
 Engine& WindowLab::engine() {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -8,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "accrue/assess/lab_memory.h"
 #include "accrue/assess/sum_values.h"
 #include "accrue/train/inputs.h"
 #include "accrue/train/step.h"
@@ -34,7 +34,7 @@ struct WindowRequest {
 struct Way {
     int threads = 0;                      // 0 = as many as the run
     int64_t micro_batch_grains = 0;       // 0 = as many as the run
-    std::optional<Choices> choices = {};  // nothing = those of the run
+    std::optional<Choices> choices = {};  // nothing = what memory allows, as in a run
 };
 
 // What came out of a window.
@@ -51,19 +51,17 @@ struct Computed {
 // from one arena, which holds one engine and at most one more sum.
 class WindowLab {
 public:
-    // An error if the memory of this machine does not hold the window one grain at a time.
+    // An error if compute.memory or the machine does not hold the window one grain at a time.
     WindowLab(const RunInputs& inputs, const WindowRequest& request, Parts parts);
     ~WindowLab();
 
     [[nodiscard]] const Window& window() const { return window_; }
     [[nodiscard]] int64_t step() const { return step_; }
     [[nodiscard]] int64_t grains() const { return window_.grains(); }
-    // Grains that fit into memory at once, with the run's choices: all of the window, if possible.
-    [[nodiscard]] int64_t most_at_once() const { return most_at_once_; }
-    // Samples that fit at once where each is a grain of its own: at least two, so that they have neighbours.
-    [[nodiscard]] int64_t samples_at_once() const { return samples_at_once(most_at_once_); }
-    // Grains that fit with other choices, at most as many; nothing if not even one grain fits.
-    [[nodiscard]] std::optional<int64_t> most_at_once_with(const Choices& choices) const;
+    // What fits into memory, and the choices of ways that name none.
+    [[nodiscard]] const LabMemory& memory() const { return *memory_; }
+    [[nodiscard]] int64_t most_at_once() const { return memory_->most_at_once(); }
+    [[nodiscard]] int64_t samples_at_once() const { return memory_->samples_at_once(); }
     [[nodiscard]] int threads() const { return threads_; }
     [[nodiscard]] std::string device() const;
     // What each sample of the window must count, and each grain, from the data alone.
@@ -96,13 +94,7 @@ private:
     struct Rig;
 
     void rebuild(const Way& way);
-    [[nodiscard]] int64_t bytes_for(int64_t grain_samples, int64_t at_once, const Choices& choices) const;
-    [[nodiscard]] int64_t bytes_for(int64_t at_once) const;
-    [[nodiscard]] int64_t samples_at_once(int64_t grains) const {
-        return std::max<int64_t>(2, grains * window_.grain_samples);
-    }
     void find_window(const WindowRequest& request);
-    void choose_memory();
     [[nodiscard]] Computed finished(const StepReport& report, double seconds);
     [[nodiscard]] StepReport finish_step();
 
@@ -116,9 +108,8 @@ private:
     int64_t step_ = 0;
     std::vector<int64_t> sample_tokens_;
     std::vector<int64_t> grain_tokens_;
-    int64_t most_at_once_ = 1;
-    int64_t arena_bytes_ = 0;  // of one engine with its micro-batch; more are there for the second sum
     Units units_;
+    std::optional<LabMemory> memory_;
     std::unique_ptr<Arena> arena_;
     std::unique_ptr<Rig> rig_;
 };

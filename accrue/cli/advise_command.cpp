@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "accrue/assess/advise.h"
+#include "accrue/cli/tokenizing_report.h"
 #include "accrue/train/run_folder.h"
 
 namespace accrue {
@@ -25,7 +26,10 @@ ExitCode run_advise(const AdviseCommand& command) {
     if (!command.run.empty()) {
         request.noise = read_noise_scale(command.run);
     }
-    const RunInputs inputs = open_inputs(read_settings(settings_of(command), command.overrides));
+    const StopFlag never{false};
+    TokenizingReport tokenizing(stderr);
+    const RunInputs inputs = open_inputs(read_settings(settings_of(command), command.overrides),
+                                         command.json ? nullptr : tokenizing.callback(never));
     const Advice advice = find_advice(inputs, memory_of_machine(), request);
     fmt::print("{}", command.json ? advice_json(advice).dump(2) + "\n" : advice_text(advice));
     return ExitCode::done;

@@ -7,6 +7,7 @@
 
 #include "accrue/assess/plan_report.h"
 #include "accrue/base/error.h"
+#include "accrue/cli/tokenizing_report.h"
 
 namespace accrue {
 namespace {
@@ -32,7 +33,10 @@ ExitCode run_plan(const PlanCommand& command) {
     }
     const PlanRequest request{
         .price_per_hour = price_of(command.price), .measures = command.measures, .typical = command.typical};
-    const RunInputs inputs = open_inputs(read_settings(command.settings_file, overrides));
+    const StopFlag never{false};
+    TokenizingReport tokenizing(stderr);
+    const RunInputs inputs = open_inputs(read_settings(command.settings_file, overrides),
+                                         command.json ? nullptr : tokenizing.callback(never));
     const PlanFindings findings = find_plans(inputs, memory_of_machine(), request);
     fmt::print("{}", command.json ? plan_json(findings).dump(2) + "\n" : plan_text(findings));
     return findings.chosen ? ExitCode::done : ExitCode::error;

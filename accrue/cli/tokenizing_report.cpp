@@ -15,8 +15,13 @@ double seconds_now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-std::string contents_text(const TokenCache& cache) {
-    return fmt::format("tokens: {} in {} document{}", short_number(static_cast<double>(cache.token_count())),
+// "tokens", "validation tokens".
+std::string name_of(const CacheProgress& progress) {
+    return fmt::format("{}{}tokens", progress.purpose, progress.purpose.empty() ? "" : " ");
+}
+
+std::string contents_text(const std::string& name, const TokenCache& cache) {
+    return fmt::format("{}: {} in {} document{}", name, short_number(static_cast<double>(cache.token_count())),
                        cache.document_count(), cache.document_count() == 1 ? "" : "s");
 }
 
@@ -38,7 +43,7 @@ void TokenizingReport::tell(const CacheProgress& progress) {
     switch (progress.stage) {
         case CacheProgress::Stage::waiting:
             if (!std::exchange(told_to_wait_, true)) {
-                bytes_.note("tokens: another process is tokenizing the same files; waiting for it");
+                bytes_.note(name_of(progress) + ": another process is tokenizing the same files; waiting for it");
             }
             return;
         case CacheProgress::Stage::tokenizing:
@@ -53,22 +58,23 @@ void TokenizingReport::tell(const CacheProgress& progress) {
 
 void TokenizingReport::tell_end(const CacheProgress& progress) {
     const TokenCache& cache = *progress.cache;
+    const std::string name = name_of(progress);
     const std::string place = cache.folder().parent_path().string();
     const double seconds = bytes_.seconds();
     bytes_.finish();
     if (progress.stage == CacheProgress::Stage::reused) {
-        bytes_.note(fmt::format("{}, tokenized before (in {})", contents_text(cache), place));
+        bytes_.note(fmt::format("{}, tokenized before (in {})", contents_text(name, cache), place));
     } else {
-        bytes_.note(fmt::format("{}, tokenized from {} in {} (kept in {})", contents_text(cache),
+        bytes_.note(fmt::format("{}, tokenized from {} in {} (kept in {})", contents_text(name, cache),
                                 format_bytes(bytes_total_), short_duration(seconds), place));
     }
     if (!cache.rebuilt_because().empty()) {
-        bytes_.note(fmt::format("tokens: the cache was made anew: {}", cache.rebuilt_because()));
+        bytes_.note(fmt::format("{}: the cache was made anew: {}", name, cache.rebuilt_because()));
     }
     if (cache.skipped() > 0) {
-        bytes_.note(fmt::format(
-            "tokens: {} damaged or empty documents were left out; accrue inspect FILE says which file has them",
-            cache.skipped()));
+        bytes_.note(
+            fmt::format("{}: {} damaged or empty documents were left out; accrue inspect FILE says which file has them",
+                        name, cache.skipped()));
     }
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "accrue/data/document.h"
@@ -31,6 +32,7 @@ struct CacheProgress {
     int64_t bytes_done = 0;
     int64_t bytes_total = 0;
     const TokenCache* cache = nullptr;  // at the end
+    std::string_view purpose = {};      // "validation": set by those who open several, so that each can be told apart
 };
 using CacheProgressCallback = std::function<void(const CacheProgress&)>;
 

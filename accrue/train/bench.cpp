@@ -55,6 +55,10 @@ StepTimes timed_step(Engine& engine, TimedKernels& kernels, const Loader& loader
 
 }  // namespace
 
+std::string sums_beside_fp32(const BenchRequest& request) {
+    return request.sums == "fp32" ? "exact" : request.sums;
+}
+
 Settings bench_settings(const BenchRequest& request) {
     const ModelConfig model = preset_config(request.model);
     if (request.sequence > model.positions) {

@@ -76,6 +76,20 @@ std::vector<double> step_seconds(const std::vector<StepsMeasurement>& measuremen
     return seconds;
 }
 
+// "bf16-kahan" in the name of a field: "bf16_kahan".
+std::string as_field(std::string sums) {
+    std::replace(sums.begin(), sums.end(), '-', '_');
+    return sums;
+}
+
+std::string seconds_key(const std::string& sums) {
+    return "step_seconds_" + as_field(sums);
+}
+
+std::string over_fp32_key(const std::string& sums) {
+    return as_field(sums) + "_over_fp32";
+}
+
 }  // namespace
 
 Json to_json(const StepsMeasurement& measurement) {
@@ -142,7 +156,8 @@ GradientCheck check_from_json(const Json& json) {
 
 Json bench_json(const BenchFindings& findings, const BenchOrigin& origin) {
     const BenchRequest& request = findings.request;
-    const auto& asked = request.sums == "fp32" ? findings.fp32 : findings.exact;
+    const auto& asked = request.sums == "fp32" ? findings.fp32 : findings.beside_fp32;
+    const std::string beside = sums_beside_fp32(request);
     const StepsMeasurement& facts = asked.front();
     const StepTimes step = median_step(asked);
     std::vector<double> rates;
@@ -157,29 +172,30 @@ Json bench_json(const BenchFindings& findings, const BenchOrigin& origin) {
         gradient_flops(preset_config(request.model), request.sequence) * static_cast<double>(request.samples);
     const auto tokens = static_cast<double>(facts.window_tokens);
 
-    Json json = {{"tokens_per_second", tokens / step.seconds},
-                 {"floor_tokens_per_second", tokens * rate / flops},
-                 {"fraction_of_floor", flops / rate / step.seconds},
-                 {"fraction_of_best_floor", flops / best_rate / step.seconds},
-                 {"exact_over_fp32", median_step(findings.fp32).seconds / median_step(findings.exact).seconds},
-                 {"planned_peak_bytes", facts.planned_peak_bytes},
-                 {"resident_peak_bytes", resident},
-                 {"step_ms", 1e3 * step.seconds},
-                 {"parts_ms", parts_json(step)},
-                 {"kernel_calls_per_step", step.calls},
-                 {"flops_per_step", flops},
-                 {"multiply_add_flops", rate},
-                 {"multiply_add_flops_best", best_rate},
-                 {"memory_bandwidth_bytes_per_second", findings.bandwidth},
-                 {"step_seconds_exact", step_seconds(findings.exact)},
-                 {"step_seconds_fp32", step_seconds(findings.fp32)},
-                 {"loss", step.loss},
-                 {"replays", step.replays},
-                 {"check", to_json(findings.check)},
-                 {"work", work_json(request, facts)},
-                 {"machine", machine_json()},
-                 {"commit", origin.commit},
-                 {"command", origin.command}};
+    Json json = {
+        {"tokens_per_second", tokens / step.seconds},
+        {"floor_tokens_per_second", tokens * rate / flops},
+        {"fraction_of_floor", flops / rate / step.seconds},
+        {"fraction_of_best_floor", flops / best_rate / step.seconds},
+        {over_fp32_key(beside), median_step(findings.fp32).seconds / median_step(findings.beside_fp32).seconds},
+        {"planned_peak_bytes", facts.planned_peak_bytes},
+        {"resident_peak_bytes", resident},
+        {"step_ms", 1e3 * step.seconds},
+        {"parts_ms", parts_json(step)},
+        {"kernel_calls_per_step", step.calls},
+        {"flops_per_step", flops},
+        {"multiply_add_flops", rate},
+        {"multiply_add_flops_best", best_rate},
+        {"memory_bandwidth_bytes_per_second", findings.bandwidth},
+        {seconds_key(beside), step_seconds(findings.beside_fp32)},
+        {seconds_key("fp32"), step_seconds(findings.fp32)},
+        {"loss", step.loss},
+        {"replays", step.replays},
+        {"check", to_json(findings.check)},
+        {"work", work_json(request, facts)},
+        {"machine", machine_json()},
+        {"commit", origin.commit},
+        {"command", origin.command}};
     return json;
 }
 
@@ -188,8 +204,9 @@ std::string bench_text(const Json& result) {
     const Json& check = result.at("check");
     const auto number = [](const Json& value) { return value.get<double>(); };
     const auto text_of = [](const Json& value) { return value.get<std::string>(); };
-    const auto steps =
-        result.at(work.at("sums") == "fp32" ? "step_seconds_fp32" : "step_seconds_exact").get<std::vector<double>>();
+    const std::string sums = text_of(work.at("sums"));
+    const std::string beside = sums_beside_fp32({.sums = sums});
+    const auto steps = result.at(seconds_key(sums)).get<std::vector<double>>();
     const auto [fastest, slowest] = std::minmax_element(steps.begin(), steps.end());
     std::string text = fmt::format(
         "machine:            {}; {}; {}\n"
@@ -199,25 +216,25 @@ std::string bench_text(const Json& result) {
         "ceilings:           {:.1f} GFLOP/s of multiply-adds (best {:.1f}), {:.1f} GB/s of memory\n",
         text_of(result.at("machine").at("processor")), text_of(work.at("device")),
         text_of(result.at("machine").at("system")), text_of(work.at("model")), work.at("parameters").get<int64_t>(),
-        text_of(work.at("dtype")), text_of(work.at("sums")), text_of(work.at("recompute")),
-        text_of(work.at("weight_copy")), work.at("samples").get<int64_t>(), work.at("sequence").get<int64_t>(),
-        work.at("grains").get<int64_t>(), work.at("grain_samples").get<int64_t>(),
-        work.at("micro_batches").get<int64_t>(), check.at("tensors").get<int64_t>(),
-        number(check.at("largest_relative_error")), number(check.at("allowed")), text_of(check.at("worst_tensor")),
-        1e-9 * number(result.at("multiply_add_flops")), 1e-9 * number(result.at("multiply_add_flops_best")),
+        text_of(work.at("dtype")), sums, text_of(work.at("recompute")), text_of(work.at("weight_copy")),
+        work.at("samples").get<int64_t>(), work.at("sequence").get<int64_t>(), work.at("grains").get<int64_t>(),
+        work.at("grain_samples").get<int64_t>(), work.at("micro_batches").get<int64_t>(),
+        check.at("tensors").get<int64_t>(), number(check.at("largest_relative_error")), number(check.at("allowed")),
+        text_of(check.at("worst_tensor")), 1e-9 * number(result.at("multiply_add_flops")),
+        1e-9 * number(result.at("multiply_add_flops_best")),
         1e-9 * number(result.at("memory_bandwidth_bytes_per_second")));
     text += fmt::format(
         "speed:              {:.1f} tokens/s, {:.1f} ms a step (median of {}: {:.1f} to {:.1f})\n"
         "floor:              {:.1f} tokens/s ({:.1f} GFLOP a step at the multiply-add rate)\n"
         "fraction of floor:  {:.3f} ({:.3f} of the best rate's)\n"
-        "exact / fp32 sums:  {:.3f} of the speed\n"
+        "{:<19} {:.3f} of the speed\n"
         "memory:             planned {}, resident {}\n"
         "parts of a step, ms:\n",
         number(result.at("tokens_per_second")), number(result.at("step_ms")), steps.size(), 1e3 * *fastest,
         1e3 * *slowest, number(result.at("floor_tokens_per_second")), 1e-9 * number(result.at("flops_per_step")),
         number(result.at("fraction_of_floor")), number(result.at("fraction_of_best_floor")),
-        number(result.at("exact_over_fp32")), format_bytes(result.at("planned_peak_bytes")),
-        format_bytes(result.at("resident_peak_bytes")));
+        beside + " / fp32 sums:", number(result.at(over_fp32_key(beside))),
+        format_bytes(result.at("planned_peak_bytes")), format_bytes(result.at("resident_peak_bytes")));
     for (const auto& [name, milliseconds] : result.at("parts_ms").items()) {
         std::string title = name;
         std::replace(title.begin(), title.end(), '_', ' ');

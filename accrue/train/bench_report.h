@@ -19,9 +19,9 @@ namespace accrue {
 struct BenchFindings {
     BenchRequest request;
     GradientCheck check;
-    double bandwidth = 0;                 // bytes a second
-    std::vector<StepsMeasurement> exact;  // one per process
-    std::vector<StepsMeasurement> fp32;
+    double bandwidth = 0;                       // bytes a second
+    std::vector<StepsMeasurement> beside_fp32;  // with sums_beside_fp32(request), one per process
+    std::vector<StepsMeasurement> fp32;         // with fp32 sums, as many
 };
 
 // Where and how it was measured, for the result file.

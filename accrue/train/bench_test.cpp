@@ -105,6 +105,19 @@ TEST(BenchTest, TheGradientIsCheckedInBothFormats) {
     EXPECT_GT(bf16.largest_error, fp32.largest_error) << "bf16 was not used";
 }
 
+TEST(BenchTest, EveryKindOfSumsPassesTheCheckAndStaysInItsPlan) {
+    for (const char* sums : {"exact", "fp32", "bf16", "bf16-stochastic", "bf16-kahan"}) {
+        BenchRequest request = small_request();
+        request.steps = 1;
+        request.sums = sums;
+        const GradientCheck check = check_gradient(request);
+        EXPECT_NO_THROW(require_right(check, request)) << sums;
+        const bool is_coarse = std::string(sums) == "bf16" || std::string(sums) == "bf16-stochastic";
+        EXPECT_EQ(check.largest_error > 1e-4, is_coarse) << sums << " were not used: " << check.largest_error;
+        EXPECT_EQ(measure_steps(request).steps.size(), 1U) << sums;
+    }
+}
+
 TEST(BenchTest, AWrongGradientIsRefused) {
     GradientCheck check{
         .tensors = 1, .tokens = 1, .largest_error = 0.03, .worst_tensor = "lm_head.weight", .allowed = 0.03};
@@ -130,7 +143,7 @@ TEST(BenchReportTest, TakesMediansAndRatios) {
     request.samples = 1;
     BenchFindings findings;
     findings.request = request;
-    findings.exact = {steps_of({1, 9}), steps_of({2})};
+    findings.beside_fp32 = {steps_of({1, 9}), steps_of({2})};
     findings.fp32 = {steps_of({1.5, 1.5, 7})};
     const auto json = bench_json(findings, {.commit = "abc", .command = "accrue bench"});
     EXPECT_EQ(json.at("tokens_per_second"), 32);  // 64 tokens in 2 s, the median of 1, 2 and 9
@@ -145,7 +158,24 @@ TEST(BenchReportTest, TakesMediansAndRatios) {
     EXPECT_EQ(json.at("commit"), "abc");
     findings.request.sums = "fp32";
     EXPECT_EQ(bench_json(findings, {}).at("step_ms"), 1500);
+    EXPECT_EQ(bench_json(findings, {}).at("exact_over_fp32"), 0.75);
     EXPECT_THAT(bench_text(json), ::testing::HasSubstr("fraction of floor:"));
+    EXPECT_THAT(bench_text(json), ::testing::HasSubstr("\nexact / fp32 sums:  0.750 of the speed\n"));
+}
+
+TEST(BenchReportTest, NamesTheSumsThatWereMeasuredBesideFp32) {
+    BenchFindings findings;
+    findings.request = small_request();
+    findings.request.sums = "bf16-kahan";
+    findings.beside_fp32 = {steps_of({3})};
+    findings.fp32 = {steps_of({1.5})};
+    const auto json = bench_json(findings, {});
+    EXPECT_EQ(json.at("bf16_kahan_over_fp32"), 0.5);
+    EXPECT_EQ(json.at("step_ms"), 3000);
+    EXPECT_EQ(json.at("step_seconds_bf16_kahan"), std::vector<double>{3});
+    EXPECT_EQ(json.at("step_seconds_fp32"), std::vector<double>{1.5});
+    EXPECT_FALSE(json.contains("exact_over_fp32"));
+    EXPECT_THAT(bench_text(json), ::testing::HasSubstr("\nbf16-kahan / fp32 sums: 0.500 of the speed\n"));
 }
 
 }  // namespace

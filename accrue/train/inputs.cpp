@@ -40,6 +40,16 @@ std::filesystem::path cache_folder_of(const Settings& settings) {
     return run.parent_path() / "token-cache";
 }
 
+CacheProgressCallback told_as_validation(const CacheProgressCallback& progress) {
+    if (!progress) {
+        return nullptr;
+    }
+    return [progress](CacheProgress now) {
+        now.purpose = "validation";
+        progress(now);
+    };
+}
+
 }  // namespace
 
 int64_t RunInputs::longest_sample() const {
@@ -119,7 +129,7 @@ std::unique_ptr<Dataset> open_validation_data(const Settings& settings, const To
     if (!settings.data.validation.empty()) {
         Settings whole = settings;
         whole.data.validation_fraction = 0;
-        return open_run_files(whole, settings.data.validation, tokenizer, progress).train;
+        return open_run_files(whole, settings.data.validation, tokenizer, told_as_validation(progress)).train;
     }
     if (!settings.data.train.empty()) {
         return settings.data.validation_fraction > 0

@@ -44,6 +44,9 @@ nlohmann::ordered_json metrics_line(const StepReport& report, const StepSurround
     if (around.epoch_seconds) {
         line["epoch_seconds"] = *around.epoch_seconds;
     }
+    if (around.startup_seconds) {
+        line["startup_seconds"] = *around.startup_seconds;
+    }
     line["tokens_per_second"] = static_cast<double>(report.tokens) / report.seconds;
     line["updates_per_hour"] = 3600.0 / report.seconds;
     line["peak_bytes"] = around.peak_bytes;

@@ -120,6 +120,14 @@ std::string refusal_text(const MemoryBound& budget, const ProcessBase& base, con
     return text;
 }
 
+void check_peak(const MemoryBound& budget, const ProcessBase& base) {
+    if (base.peak_bytes > budget.bytes) {
+        throw Error(cat(budget.reason, ", but reading the settings and the data has already taken ",
+                        format_bytes(base.peak_bytes),
+                        ". Tokenizing is done once: start again, or give compute.memory at least that."));
+    }
+}
+
 RunPlan::RunPlan(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads,
                  MemorySource source)
     : settings_(settings),
@@ -136,11 +144,7 @@ RunPlan::RunPlan(const Settings& settings, const ModelConfig& model, int64_t lon
         }
         plan_ = *fitting;
     }
-    if (base_.peak_bytes > budget.bytes) {
-        throw Error(cat(budget.reason, ", but reading the settings and the data has already taken ",
-                        format_bytes(base_.peak_bytes),
-                        ". Tokenizing is done once: start again, or give compute.memory at least that."));
-    }
+    check_peak(budget, base_);
     reserve_addresses(budget.address_bytes);
 }
 

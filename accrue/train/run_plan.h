@@ -38,6 +38,9 @@ struct ProcessBase {
 [[nodiscard]] std::string refusal_text(const MemoryBound& budget, const ProcessBase& base, const Planner& planner,
                                        const Plan& smallest);
 
+// An error if this process has held more than the budget before anything was computed.
+void check_peak(const MemoryBound& budget, const ProcessBase& base);
+
 // The plan that a run follows: the fastest that fits, chosen before anything is computed, and another one when the
 // machine's memory shrinks or recovers.
 class RunPlan {

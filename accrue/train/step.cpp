@@ -81,6 +81,19 @@ bool add_all_grains(Engine& engine, const BatchSource& data, const Window& windo
     return true;
 }
 
+// An update takes every grain of its window, or does not happen: the law hangs on it, and a data source or a model of
+// another kind could leave one out.
+void require_all_grains(const GrainLedger& ledger, const Window& window, int64_t step) {
+    const std::vector<int64_t> missing = ledger.missing();
+    if (ledger.grains() != window.grains() || !missing.empty()) {
+        throw Error(cat("step ", step, ": the sums hold ", ledger.grains() - std::ssize(missing), " of the window's ",
+                        window.grains(), " grains",
+                        missing.empty() ? std::string() : cat(", and grain ", missing.front(), " is the first missing"),
+                        ". The weights were not changed. This is a fault of the program: please report it with your ",
+                        "run.toml."));
+    }
+}
+
 // Why a window must not change the weights; empty = it may.
 std::string reason_to_skip(const Engine& engine, const GrainLedger& ledger) {
     if (const auto bad = ledger.first_bad()) {
@@ -131,6 +144,7 @@ std::optional<StepReport> run_step(Engine& engine, const BatchSource& data, cons
         return std::nullopt;
     }
     const GrainLedger& ledger = engine.sum.ledger();
+    require_all_grains(ledger, window, report.step);
     const Engine::Rules& rules = engine.rules;
     report.tokens = ledger.counted_tokens();
     report.replays = engine.state.replays;

@@ -36,7 +36,8 @@ struct StepReport {
 };
 
 // One optimizer step: every grain of the window that is not in the sums yet, then one update. Nothing if `stop` was set
-// before the window was complete: the sums then hold what was done, and the next call goes on from there.
+// before the window was complete: the sums then hold what was done, and the next call goes on from there. An error, and no
+// update, if the data left a grain out.
 [[nodiscard]] std::optional<StepReport> run_step(Engine& engine, const BatchSource& data, const Window& window,
                                                  const StopFlag& stop);
 

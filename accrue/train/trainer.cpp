@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/process_age.h"
 #include "accrue/checkpoint/checkpoint.h"
 #include "accrue/model/model_folder.h"
 #include "accrue/observe/metrics.h"
@@ -98,6 +100,7 @@ private:
     Clock::time_point start_ = Clock::now();
     Clock::time_point epoch_start_ = start_;
     int64_t first_step_ = 0;
+    std::optional<double> startup_seconds_;  // until the line of the first step tells them
 };
 
 // Between any two windows; nothing of it changes a bit.
@@ -168,7 +171,10 @@ void Trainer::after_step(const StepReport& report, MetricsFile& metrics) {
     const Settings::Run& run = inputs_.settings.run;
     const bool last = report.step == engine_.rules.schedule.steps;
     const auto due = [&](int64_t every) { return last || (every > 0 && report.step % every == 0); };
-    StepSurroundings around{.validation_loss = {}, .weights_hash = {}, .epoch_seconds = {}};
+    StepSurroundings around{.validation_loss = {},
+                            .weights_hash = {},
+                            .epoch_seconds = {},
+                            .startup_seconds = std::exchange(startup_seconds_, {})};
     if (due(run.evaluate_steps)) {
         around.validation_loss = validation_loss();
         summary_.validation_after = around.validation_loss;
@@ -260,6 +266,7 @@ TrainSummary Trainer::run(const StopFlag& stop) {
     begin();
     start_ = epoch_start_ = Clock::now();
     MetricsFile metrics(folder_.metrics());
+    startup_seconds_ = process_age_seconds();
     while (engine_.state.step < engine_.rules.schedule.steps && summary_.end == TrainSummary::End::done) {
         if (const auto change = plan_.reconsider()) {
             follow_plan();

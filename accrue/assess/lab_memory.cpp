@@ -1,0 +1,114 @@
+#include "accrue/assess/lab_memory.h"
+
+#include "accrue/base/bytes.h"
+#include "accrue/base/error.h"
+#include "accrue/model/parameters.h"
+#include "accrue/train/engine.h"
+#include "accrue/train/plan.h"
+
+namespace accrue {
+namespace {
+
+// More threads than these need not be tried: who computes what is then different for every piece of work.
+constexpr int kMostThreads = 3;
+// Of what the machine could give, where more only makes micro-batches larger: other programs want some too.
+constexpr double kShareOfMemory = 0.8;
+// First fit places things a little differently from case to case; untouched addresses cost nothing.
+constexpr double kSpareAddresses = 1.25;
+constexpr int64_t kHugePage = int64_t{2} << 20;
+// What is known of each grain is kept of so many computations at a time, of samples as grains too.
+constexpr int64_t kLedgers = 5;
+
+// One grain at a time is the least; the planner is then free in everything else that the job leaves open.
+Settings one_grain_at_a_time(Settings settings) {
+    settings.window.micro_batch_grains = 1;
+    return settings;
+}
+
+}  // namespace
+
+LabMemory::LabMemory(const RunInputs& inputs, const Window& window, int threads, const MemoryBound& machine)
+    : inputs_(inputs),
+      window_(window),
+      threads_(std::max(threads, kMostThreads)),
+      planner_(one_grain_at_a_time(inputs.settings), inputs.model, inputs.longest_sample(), threads_),
+      base_(ProcessBase::measure()),
+      second_sum_bytes_(decoder_parameters(inputs.model).list.flat_elements * bytes_of(SumKind::exact)),
+      choices_(choices_of(inputs.settings, inputs.model.layers)) {
+    const MemoryBound budget = budget_of(inputs.settings, machine);
+    const auto most = static_cast<int64_t>(kShareOfMemory * static_cast<double>(machine.bytes - base_.held_bytes));
+    const int64_t enough = std::min(budget.bytes, base_.held_bytes + most);
+    most_at_once_ = window_.grains();
+    engine_bytes_ = engine_bytes(most_at_once_, choices_);
+    while (most_at_once_ > 1 && process_bytes_with(engine_bytes_, most_at_once_) > enough) {
+        most_at_once_ = (most_at_once_ + 1) / 2;
+        engine_bytes_ = engine_bytes(most_at_once_, choices_);
+    }
+    if (process_bytes_with(engine_bytes_, most_at_once_) > budget.bytes) {
+        choose_smaller_plan(budget);
+    }
+    check_peak(budget, base_);
+    const auto addresses = static_cast<int64_t>(static_cast<double>(arena_bytes()) * kSpareAddresses);
+    address_bytes_ = std::max(arena_bytes(), std::min(addresses, budget.address_bytes - kHugePage));
+}
+
+int64_t LabMemory::engine_bytes(int64_t grain_samples, int64_t at_once, const Choices& choices) const {
+    Settings settings = inputs_.settings;
+    settings.window.grain_samples = grain_samples;
+    settings.window.micro_batch_grains = at_once;
+    return plan_arena(settings, inputs_.model, inputs_.longest_sample(), threads_, choices).peak_bytes;
+}
+
+int64_t LabMemory::engine_bytes(int64_t at_once, const Choices& choices) const {
+    return std::max(engine_bytes(window_.grain_samples, at_once, choices),
+                    engine_bytes(1, samples_at_once(at_once), choices));
+}
+
+int64_t LabMemory::process_bytes_with(int64_t engine_bytes, int64_t at_once) const {
+    Plan plan;
+    plan.micro_batch_grains = at_once;
+    plan.arena_bytes = engine_bytes + second_sum_bytes_;
+    const int64_t tensors = decoder_parameters(inputs_.model).list.count();
+    const auto ledgers = kLedgers * window_.samples * tensors * static_cast<int64_t>(sizeof(GrainRecord));
+    return process_bytes(base_, planner_, plan) + ledgers;
+}
+
+void LabMemory::choose_smaller_plan(const MemoryBound& budget) {
+    most_at_once_ = 1;
+    std::optional<Plan> smallest;
+    for (Plan& plan : planner_.frontier(Rates::typical(inputs_.settings, threads_))) {
+        plan.arena_bytes = engine_bytes(1, plan.choices);
+        if (process_bytes_with(plan.arena_bytes, 1) <= budget.bytes) {
+            choices_ = plan.choices;
+            engine_bytes_ = plan.arena_bytes;
+            return;
+        }
+        if (!smallest || plan.arena_bytes < smallest->arena_bytes) {
+            smallest = std::move(plan);
+        }
+    }
+    throw Error(refusal(budget, smallest.value()));
+}
+
+std::string LabMemory::refusal(const MemoryBound& budget, const Plan& smallest) const {
+    const ArenaParts& parts = smallest.parts;
+    const int64_t needed = process_bytes_with(smallest.arena_bytes, 1);
+    return cat(
+        budget.reason, ", but the smallest plan to compute a window in several ways needs ", format_bytes(needed),
+        " (weights ", format_bytes(parts.weights + parts.copy), ", sums ", format_bytes(parts.sums), ", moments ",
+        format_bytes(parts.moments), ", a second sum to compare with ", format_bytes(second_sum_bytes_),
+        ", one micro-batch ", format_bytes(smallest.arena_bytes - smallest.resident_bytes), ", this process itself ",
+        format_bytes(needed - smallest.arena_bytes - second_sum_bytes_), "; ", text_of(smallest),
+        ", one grain at a time). Give it that much, or take a ", "smaller model or a shorter data.sequence_length.");
+}
+
+std::optional<int64_t> LabMemory::most_at_once_with(const Choices& choices) const {
+    for (int64_t at_once = most_at_once_; at_once >= 1; at_once /= 2) {
+        if (engine_bytes(window_.grain_samples, at_once, choices) <= engine_bytes_) {
+            return at_once;
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace accrue
