@@ -167,6 +167,7 @@ Json bench_json(const BenchFindings& findings, const BenchOrigin& origin) {
         resident = std::max(resident, measurement.resident_peak_bytes);
     }
     const double best_rate = *std::max_element(rates.begin(), rates.end());
+    const std::vector<double> seconds = step_seconds(asked);
     const double rate = median_of(rates, [](double value) { return value; });
     const double flops =
         gradient_flops(preset_config(request.model), request.sequence) * static_cast<double>(request.samples);
@@ -177,6 +178,7 @@ Json bench_json(const BenchFindings& findings, const BenchOrigin& origin) {
         {"floor_tokens_per_second", tokens * rate / flops},
         {"fraction_of_floor", flops / rate / step.seconds},
         {"fraction_of_best_floor", flops / best_rate / step.seconds},
+        {"fastest_step_fraction", flops / best_rate / *std::min_element(seconds.begin(), seconds.end())},
         {over_fp32_key(beside), median_step(findings.fp32).seconds / median_step(findings.beside_fp32).seconds},
         {"planned_peak_bytes", facts.planned_peak_bytes},
         {"resident_peak_bytes", resident},
@@ -226,14 +228,14 @@ std::string bench_text(const Json& result) {
     text += fmt::format(
         "speed:              {:.1f} tokens/s, {:.1f} ms a step (median of {}: {:.1f} to {:.1f})\n"
         "floor:              {:.1f} tokens/s ({:.1f} GFLOP a step at the multiply-add rate)\n"
-        "fraction of floor:  {:.3f} ({:.3f} of the best rate's)\n"
+        "fraction of floor:  {:.3f} ({:.3f} of the best rate's, {:.3f} in the fastest step)\n"
         "{:<19} {:.3f} of the speed\n"
         "memory:             planned {}, resident {}\n"
         "parts of a step, ms:\n",
         number(result.at("tokens_per_second")), number(result.at("step_ms")), steps.size(), 1e3 * *fastest,
         1e3 * *slowest, number(result.at("floor_tokens_per_second")), 1e-9 * number(result.at("flops_per_step")),
         number(result.at("fraction_of_floor")), number(result.at("fraction_of_best_floor")),
-        beside + " / fp32 sums:", number(result.at(over_fp32_key(beside))),
+        number(result.at("fastest_step_fraction")), beside + " / fp32 sums:", number(result.at(over_fp32_key(beside))),
         format_bytes(result.at("planned_peak_bytes")), format_bytes(result.at("resident_peak_bytes")));
     for (const auto& [name, milliseconds] : result.at("parts_ms").items()) {
         std::string title = name;

@@ -152,6 +152,7 @@ TEST(BenchReportTest, TakesMediansAndRatios) {
     EXPECT_EQ(json.at("multiply_add_flops_best"), 4e9);
     const double flops = gradient_flops(preset_config("tiny"), 64);
     EXPECT_DOUBLE_EQ(json.at("fraction_of_floor"), flops / 2e9 / 2);
+    EXPECT_DOUBLE_EQ(json.at("fastest_step_fraction"), flops / 4e9 / 1);
     EXPECT_DOUBLE_EQ(json.at("floor_tokens_per_second"), 64 / (flops / 2e9));
     EXPECT_EQ(json.at("parts_ms").at("products_forward"), 1000);
     EXPECT_EQ(json.at("parts_ms").at("waiting"), 1000);
