@@ -292,7 +292,6 @@ TEST(SkipTest, AWindowThatIsNotFiniteIsSkippedAlikeByEverybody) {
     }
 }
 
-// Finite gradients may have a sum that is not, in a format that cannot hold it.
 // Loses a grain on the way.
 class WithoutGrain final : public BatchSource {
 public:
@@ -330,6 +329,7 @@ TEST(GrainTest, WithoutAllItsGrainsAWindowChangesNoWeights) {
     EXPECT_EQ(run.engine.weights_hash(), TestRun(run.inputs.settings, 1).run(1));
 }
 
+// Finite gradients may have a sum that is not, in a format that cannot hold it.
 TEST(SkipTest, AWindowWhoseSumOverflowsIsSkipped) {
     TemporaryFolder folder;
     write_ragged_data(folder / "data.safetensors", {.samples = 30});

@@ -124,8 +124,8 @@ struct SoonRows {
 };
 
 // What a tile asks for while it is multiplied: where its result will go, the left side of the tile after it, and what
-// the next strip will be packed from. Far away, and in short pieces that the processor does not foresee. A row at a time, spread over the depth: all at once
-// they would fill the queue that the panel's own words come through.
+// the next strip will be packed from. Far away, and in short pieces that the processor does not foresee. A row at a
+// time, spread over the depth: all at once they would fill the queue that the panel's own words come through.
 struct Soon {
     static constexpr int64_t kParts = kTileRows;
     SoonRows result;
