@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <chrono>
+
 namespace accrue {
 namespace {
 
@@ -13,9 +15,28 @@ int usable_processors() {
     return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
+// How long a thread looks for the next work before it sleeps. To wake it costs some 50 microseconds in a virtual
+// machine, twice for each of hundreds of kernels a grain; the pauses between kernels are much shorter than this.
+constexpr std::chrono::microseconds kSpin{500};
+
+template <class Condition>
+bool seen_while_spinning(const Condition& condition) {
+    constexpr int kLooksBetweenClocks = 64;
+    for (const auto end = std::chrono::steady_clock::now() + kSpin; std::chrono::steady_clock::now() < end;) {
+        for (int look = 0; look < kLooksBetweenClocks; ++look) {
+            if (condition()) {
+                return true;
+            }
+            __builtin_ia32_pause();
+        }
+    }
+    return false;
+}
+
 }  // namespace
 
-Pool::Pool(int threads) {
+// Threads that outnumber the processors would spin away the time of those that work.
+Pool::Pool(int threads) : spins_(threads <= usable_processors()) {
     const int wanted = threads > 0 ? threads : usable_processors();
     for (int thread = 1; thread < wanted; ++thread) {
         workers_.emplace_back([this, thread] { work(thread); });
@@ -41,37 +62,41 @@ void Pool::run(int64_t items, const std::function<void(int64_t, int)>& body) {
         const std::lock_guard lock(mutex_);
         body_ = &body;
         items_ = items;
+        failure_ = nullptr;
         next_ = 0;
         busy_ = static_cast<int>(workers_.size());
-        failure_ = nullptr;
-        ++round_;
+        ++round_;  // after all else: a spinning thread takes items as soon as it sees this
     }
     start_.notify_all();
     take_items(0);
-    std::unique_lock lock(mutex_);
-    finish_.wait(lock, [this] { return busy_ == 0; });
+    wait(finish_, [this] { return busy_ == 0; });
     if (failure_) {
         std::rethrow_exception(failure_);
     }
 }
 
+template <class Condition>
+void Pool::wait(std::condition_variable& told, const Condition& condition) {
+    if (spins_ && seen_while_spinning(condition)) {
+        return;
+    }
+    std::unique_lock lock(mutex_);
+    told.wait(lock, condition);
+}
+
 void Pool::work(int thread) {
     uint64_t seen = 0;
     while (true) {
-        {
-            std::unique_lock lock(mutex_);
-            start_.wait(lock, [&] { return stopping_ || round_ != seen; });
-            if (stopping_) {
-                return;
-            }
-            seen = round_;
+        wait(start_, [&] { return stopping_ || round_ != seen; });
+        if (stopping_) {
+            return;
         }
+        seen = round_;
         take_items(thread);
-        {
-            const std::lock_guard lock(mutex_);
-            --busy_;
+        if (--busy_ == 0) {
+            const std::lock_guard lock(mutex_);  // so that it is not told between its last look and its sleep
+            finish_.notify_one();
         }
-        finish_.notify_one();
     }
 }
 

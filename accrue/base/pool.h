@@ -31,16 +31,19 @@ public:
 private:
     void work(int thread);
     void take_items(int thread);
+    template <class Condition>
+    void wait(std::condition_variable& told, const Condition& condition);
 
+    bool spins_ = false;
     std::mutex mutex_;
     std::condition_variable start_;
     std::condition_variable finish_;
     const std::function<void(int64_t, int)>* body_ = nullptr;
     int64_t items_ = 0;
     std::atomic<int64_t> next_{0};
-    int busy_ = 0;
-    uint64_t round_ = 0;
-    bool stopping_ = false;
+    std::atomic<int> busy_{0};
+    std::atomic<uint64_t> round_{0};
+    std::atomic<bool> stopping_{false};
     std::exception_ptr failure_;
     std::vector<std::jthread> workers_;
 };
