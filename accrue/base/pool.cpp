@@ -1,8 +1,8 @@
 #include "accrue/base/pool.h"
 
-#include <sched.h>
-
 #include <chrono>
+
+#include <sched.h>
 
 namespace accrue {
 namespace {
@@ -27,7 +27,9 @@ bool seen_while_spinning(const Condition& condition) {
             if (condition()) {
                 return true;
             }
+#if defined(__x86_64__)
             __builtin_ia32_pause();
+#endif
         }
     }
     return false;

@@ -19,7 +19,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace accrue::cpu::HWY_NAMESPACE {
 
-// Adds runs of values to a sum and keeps their record in vectors; the same runs in the same order give the same record.
+// Rows of values, `stride` apart.
+struct ValueRows {
+    const float* first;
+    int64_t stride;
+    int64_t rows;
+    int64_t columns;
+};
+
+// Adds rows of values to a sum and keeps their record in vectors; the same rows in the same order give the same record.
 class ValueAdder {
 public:
     ValueAdder() = default;
@@ -27,25 +35,30 @@ public:
 
     // Adds values to the sum's elements first, first + 1, ...
     HWY_INLINE void add(const float* values, int64_t count, int64_t first) {
-        const bool ordinary = note_largest(values, count);
+        add({.first = values, .stride = count, .rows = 1, .columns = count}, first, count);
+    }
+
+    // Adds row r to the sum's elements first + r * stride, first + r * stride + 1, ...
+    HWY_INLINE void add(const ValueRows& values, int64_t first, int64_t stride) {
+        const bool ordinary = note_largest(values);
         const DoubleVector per_unit = hn::Set(Doubles(), sum_.per_unit);
         if (sum_.kind == SumKind::exact && ordinary && sum_.data != nullptr) {
             int64_t* places = static_cast<int64_t*>(sum_.data) + first;
-            add_to(values, count, [per_unit, places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
+            add_to(values, stride, [per_unit, places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
                 add_whole(rounded(units_of(value, per_unit)), places + i, left);
             });
         } else if (sum_.data == nullptr) {
-            add_to(values, count, [](HalfVector, int64_t, int64_t) {});
+            add_to(values, stride, [](HalfVector, int64_t, int64_t) {});
         } else if (sum_.kind == SumKind::fp32) {
             float* places = static_cast<float*>(sum_.data) + first;
-            add_to(values, count, [places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
+            add_to(values, stride, [places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
                 store_lanes(HalfFloats(), hn::Add(load_lanes(HalfFloats(), places + i, left), value), places + i, left);
             });
         } else if (sum_.kind != SumKind::exact) {
-            add_to_bf16(values, count, first);
+            add_to_bf16(values, first, stride);
         } else {
             int64_t* places = static_cast<int64_t*>(sum_.data) + first;
-            add_to(values, count, [per_unit, places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
+            add_to(values, stride, [per_unit, places](HalfVector value, int64_t i, int64_t left) HWY_ATTR {
                 // What is too large for 64 bits adds 0: the record's `largest` tells that the window must be replayed.
                 const DoubleVector units = units_of(value, per_unit);
                 const auto fits = hn::Lt(hn::Abs(units), hn::Set(Doubles(), 0x1p63));
@@ -56,7 +69,7 @@ public:
 
     // What was added so far, as a grain's record.
     [[nodiscard]] GrainRecord record() const {
-        return {.squares = hn::GetLane(hn::SumOfLanes(Doubles(), squares_)),
+        return {.squares = hn::GetLane(hn::SumOfLanes(Doubles(), hn::Add(squares_, other_squares_))),
                 .largest = hn::GetLane(hn::MaxOfLanes(Floats(), largest_)),
                 .finite = finite_};
     }
@@ -66,12 +79,18 @@ private:
     using Integers = hn::Rebind<int64_t, Doubles>;
 
     // Raises the largest value; true if all are finite and their units surely fit, so that nothing needs a second look.
-    HWY_INLINE bool note_largest(const float* values, int64_t count) {
+    HWY_INLINE bool note_largest(const ValueRows& values) {
+        if (values.stride == values.columns) {
+            return note_largest_of_rows({values.first, 0, 1, values.rows * values.columns});
+        }
+        return note_largest_of_rows(values);
+    }
+    HWY_INLINE bool note_largest_of_rows(const ValueRows& values) {
         const Floats d;
         auto ordinary = hn::FirstN(d, static_cast<size_t>(kLanes));
         FloatVector largest = largest_;
-        for_lanes(count, [&](int64_t i, int64_t left) HWY_ATTR {
-            const FloatVector size = hn::Abs(load(values + i, left));
+        for_values(values, [&](const float* value, int64_t left) HWY_ATTR {
+            const FloatVector size = hn::Abs(load(value, left));
             ordinary = hn::And(ordinary, hn::Lt(size, hn::Set(d, safe_)));
             largest = hn::Max(largest, size);
         });
@@ -79,8 +98,8 @@ private:
             largest_ = largest;
             return true;
         }
-        for_lanes(count, [&](int64_t i, int64_t left) HWY_ATTR {
-            const FloatVector size = hn::Abs(load(values + i, left));
+        for_values(values, [&](const float* value, int64_t left) HWY_ATTR {
+            const FloatVector size = hn::Abs(load(value, left));
             const auto finite = hn::IsFinite(size);
             finite_ = finite_ && hn::AllTrue(d, finite);
             largest_ = hn::Max(largest_, hn::IfThenElseZero(finite, size));
@@ -88,36 +107,55 @@ private:
         return false;
     }
 
+    template <class Body>
+    static HWY_INLINE void for_values(const ValueRows& values, const Body& body) {
+        for (int64_t r = 0; r < values.rows; ++r) {
+            const float* row = values.first + r * values.stride;
+            for_lanes(values.columns, [&](int64_t i, int64_t left) HWY_ATTR { body(row + i, left); });
+        }
+    }
+
     // A function by itself, so that the way to exact sums stays short.
-    HWY_NOINLINE void add_to_bf16(const float* values, int64_t count, int64_t first) {
+    HWY_NOINLINE void add_to_bf16(const ValueRows& values, int64_t first, int64_t stride) {
         with_bf16_sum(sum_, [&](auto sum) HWY_ATTR {
-            add_to(values, count,
+            add_to(values, stride,
                    [&](HalfVector value, int64_t i, int64_t left) HWY_ATTR { sum.add(value, first + i, left); });
         });
     }
 
-    // Squares and adds what is finite; the rest counts as 0.
+    // Squares and adds what is finite; the rest counts as 0. add_finite(value, place, left) gets places r * stride + i.
     template <class Add>
-    HWY_INLINE void add_to(const float* values, int64_t count, const Add& add_finite) {
-        const Doubles d;
-        DoubleVector squares = squares_;  // in a register: the compiler can't know that places are not part of this
-        if (HWY_LIKELY(finite_)) {
-            for (int64_t i = 0; i < count; i += kStep) {
-                const HalfVector value = load_lanes(HalfFloats(), values + i, count - i);
-                const DoubleVector wide = hn::PromoteTo(d, value);
-                squares = hn::MulAdd(wide, wide, squares);
-                add_finite(value, i, count - i);
-            }
+    HWY_INLINE void add_to(const ValueRows& values, int64_t stride, const Add& add_finite) {
+        const auto as_it_is = [](HalfVector value) HWY_ATTR { return value; };
+        if (HWY_LIKELY(finite_ && values.columns % kStep == 0)) {
+            add_each<true>(values, stride, add_finite, as_it_is);
+        } else if (finite_) {
+            add_each<false>(values, stride, add_finite, as_it_is);
         } else {
-            for (int64_t i = 0; i < count; i += kStep) {
-                const HalfVector any = load_lanes(HalfFloats(), values + i, count - i);
-                const HalfVector value = hn::IfThenElseZero(hn::IsFinite(any), any);
-                const DoubleVector wide = hn::PromoteTo(d, value);
-                squares = hn::MulAdd(wide, wide, squares);
-                add_finite(value, i, count - i);
+            add_each<false>(values, stride, add_finite,
+                            [](HalfVector value) HWY_ATTR { return hn::IfThenElseZero(hn::IsFinite(value), value); });
+        }
+    }
+
+    template <bool whole_vectors, class Add, class Cleaned>
+    HWY_INLINE void add_each(const ValueRows& values, int64_t stride, const Add& add_finite, const Cleaned& cleaned) {
+        // In registers: the compiler can't know that places are not part of this. In turns: an addition takes a while.
+        DoubleVector squares = squares_;
+        DoubleVector other = other_squares_;
+        for (int64_t r = 0; r < values.rows; ++r) {
+            const float* row = values.first + r * values.stride;
+            for (int64_t i = 0; i < values.columns; i += kStep) {
+                const int64_t left = whole_vectors ? kStep : values.columns - i;
+                const HalfVector value = cleaned(load_lanes(HalfFloats(), row + i, left));
+                const DoubleVector wide = hn::PromoteTo(Doubles(), value);
+                const DoubleVector next = hn::MulAdd(wide, wide, other);
+                other = squares;
+                squares = next;
+                add_finite(value, r * stride + i, left);
             }
         }
         squares_ = squares;
+        other_squares_ = other;
     }
 
     static HWY_INLINE DoubleVector units_of(HalfVector value, DoubleVector per_unit) {
@@ -150,6 +188,7 @@ private:
     float safe_ = 0;
     bool finite_ = true;
     DoubleVector squares_ = hn::Zero(Doubles());
+    DoubleVector other_squares_ = hn::Zero(Doubles());
     FloatVector largest_ = hn::Zero(Floats());
 };
 

@@ -18,6 +18,7 @@
 #include "accrue/kernels/cpu/lanes-inl.h"
 #include "accrue/kernels/cpu/product-inl.h"
 #include "accrue/kernels/cpu/product.h"
+#include "accrue/kernels/cpu/tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace accrue::cpu::HWY_NAMESPACE {
@@ -127,6 +128,20 @@ private:
     Packing packing_;
 };
 
+// A tile's columns as rows, `tile.rows` values each.
+inline void turn(const FinishedTile& tile, float* turned) {
+#if HWY_TARGET == HWY_AVX3
+    if (tile.rows == 8 && tile.columns == kTileColumns) {
+        for (int64_t v = 0; v < kTileVectors; ++v) {
+            turn_eight_rows(tile.values + v * kLanes, kTileColumns, turned + v * kLanes * 8);
+        }
+        return;
+    }
+#endif
+    const Source<float> source{.data = tile.values, .stride = kTileColumns, .lanes = tile.columns, .depth = tile.rows};
+    pack_rows_along_lanes<Packing::floats>(source, {0, tile.rows}, tile.rows, reinterpret_cast<uint32_t*>(turned));
+}
+
 // Adds the tiles of one item to a sum, or writes them to the rows held back; each cell has its own record.
 class AddingItem {
 public:
@@ -137,22 +152,23 @@ public:
 
     HWY_INLINE void expect(const Extent& tile, Soon& soon) const {
         if (result_.sum.data != nullptr) {
-            soon.result = rows_in(result_.sum.data, result_.sum.columns, bytes_of(result_.sum.kind), tile);
+            soon.result = rows_in(result_.sum.data, result_.sum.columns, bytes_of(result_.sum.kind), in_sum(tile));
         }
     }
 
     void finish(const FinishedTile& tile) {
+        HWY_ALIGN float turned[std::max(kTileRows, kAmxRows) * kTileColumns];
+        ValueRows values{.first = tile.values, .stride = kTileColumns, .rows = tile.rows, .columns = tile.columns};
+        if (result_.turned) {
+            turn(tile, turned);
+            values = {.first = turned, .stride = tile.rows, .rows = tile.columns, .columns = tile.rows};
+        }
         ValueAdder& adder = adders_[(tile.column - first_column_) / kCellColumns];
-        for (int64_t r = 0; r < tile.rows; ++r) {
-            const int64_t row = tile.row + r;
-            const float* values = tile.values + r * kTileColumns;
-            const int32_t slot =
-                result_.held.slot_of_row.empty() ? -1 : result_.held.slot_of_row[static_cast<size_t>(row)];
-            if (slot >= 0) {
-                std::copy_n(values, tile.columns, result_.held.values.row(slot) + tile.column);
-            } else {
-                adder.add(values, tile.columns, row * result_.sum.columns + tile.column);
-            }
+        const Extent place = in_sum(tile);
+        if (HWY_LIKELY(!holds_some_of(place))) {
+            adder.add(values, place.row * result_.sum.columns + place.column, result_.sum.columns);
+        } else {
+            add_unless_held(adder, values, place);
         }
     }
 
@@ -165,6 +181,36 @@ public:
     }
 
 private:
+    [[nodiscard]] HWY_INLINE Extent in_sum(const Extent& tile) const {
+        return result_.turned
+                   ? Extent{.row = tile.column, .column = tile.row, .rows = tile.columns, .columns = tile.rows}
+                   : tile;
+    }
+
+    [[nodiscard]] HWY_INLINE int32_t slot_of(int64_t row) const {
+        return result_.held.slot_of_row[static_cast<size_t>(row)];
+    }
+
+    [[nodiscard]] HWY_INLINE bool holds_some_of(const Extent& place) const {
+        bool some = false;
+        for (int64_t r = 0; r < place.rows && !result_.held.slot_of_row.empty(); ++r) {
+            some = some || slot_of(place.row + r) >= 0;
+        }
+        return some;
+    }
+
+    HWY_NOINLINE void add_unless_held(ValueAdder& adder, const ValueRows& values, const Extent& place) const {
+        for (int64_t r = 0; r < place.rows; ++r) {
+            const float* row = values.first + r * values.stride;
+            const int32_t slot = slot_of(place.row + r);
+            if (slot >= 0) {
+                std::copy_n(row, place.columns, result_.held.values.row(slot) + place.column);
+            } else {
+                adder.add(row, place.columns, (place.row + r) * result_.sum.columns + place.column);
+            }
+        }
+    }
+
     const AddedResult& result_;
     int64_t first_column_;
     int64_t cells_;

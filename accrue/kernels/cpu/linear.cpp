@@ -110,10 +110,13 @@ void add_linear_weight_grad(const Context& context, AnyConstView d_output, AnyCo
                 "add_linear_weight_grad was asked to hold rows of an in_out weight; only out_in weights have them");
         }
     }
-    const Product product{.left = operand(rows, Contiguous::lanes),
-                          .right = operand(columns, Contiguous::lanes),
-                          .shape = {.rows = rows.columns, .columns = columns.columns, .depth = input.rows}};
-    multiply(context, product, AddedResult{.sum = d_weight, .held = held});
+    const bool turned = is_turned(d_weight.rows, d_weight.columns);
+    const AnyConstView& left = turned ? columns : rows;
+    const AnyConstView& right = turned ? rows : columns;
+    const Product product{.left = operand(left, Contiguous::lanes),
+                          .right = operand(right, Contiguous::lanes),
+                          .shape = {.rows = left.columns, .columns = right.columns, .depth = input.rows}};
+    multiply(context, product, AddedResult{.sum = d_weight, .held = held, .turned = turned});
 }
 
 }  // namespace accrue::cpu

@@ -156,6 +156,33 @@ HWY_INLINE void turn_blocks(WordVector (&rows)[4]) {
     rows[3] = hn::BitCast(d32, hn::InterleaveUpper(d64, ab_high, cd_high));
 }
 
+#if HWY_TARGET == HWY_AVX3
+
+// Eight rows of 16 floats become 16 rows of eight. Each is written at once: it will be read at once, soon.
+HWY_INLINE void turn_eight_rows(const float* values, int64_t stride, float* out) {
+    WordVector upper[4];
+    WordVector lower[4];
+    for (int64_t i = 0; i < 4; ++i) {
+        upper[i] = hn::BitCast(Words(), hn::LoadU(Floats(), values + i * stride));
+        lower[i] = hn::BitCast(Words(), hn::LoadU(Floats(), values + (4 + i) * stride));
+    }
+    turn_blocks(upper);
+    turn_blocks(lower);
+    const __m512i first_blocks = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0);
+    const __m512i last_blocks = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
+    for (int64_t i = 0; i < 4; ++i) {
+        const auto row = [&](int64_t r) { return reinterpret_cast<__m256i*>(out + r * 8); };
+        const __m512i first = _mm512_permutex2var_epi64(upper[i].raw, first_blocks, lower[i].raw);
+        const __m512i last = _mm512_permutex2var_epi64(upper[i].raw, last_blocks, lower[i].raw);
+        _mm256_storeu_si256(row(i), _mm512_castsi512_si256(first));
+        _mm256_storeu_si256(row(4 + i), _mm512_extracti64x4_epi64(first, 1));
+        _mm256_storeu_si256(row(8 + i), _mm512_castsi512_si256(last));
+        _mm256_storeu_si256(row(12 + i), _mm512_extracti64x4_epi64(last, 1));
+    }
+}
+
+#endif
+
 // Four words of a vector of lanes whose depth is contiguous, into a panel.
 template <Packing packing, class T>
 HWY_INLINE void pack_four_depths(const Source<T>& source, int64_t lane, int64_t word, int64_t width, uint32_t* out) {

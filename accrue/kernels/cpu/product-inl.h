@@ -110,21 +110,20 @@ struct SoonRows {
         return {first + static_cast<uintptr_t>(r * stride), stride, bytes, rows};
     }
 
-    // Asks for row r. Into the second-level cache: the first one is busy with panels.
+    // Asks for every kTileRows-th row from r on. Into the second-level cache: the first one is busy with panels.
     HWY_INLINE void ask_for(int64_t r) const {
-        if (r >= count) {
-            return;
-        }
         constexpr uintptr_t kLine = 64;
-        const uintptr_t row = first + static_cast<uintptr_t>(r * stride);
-        for (uintptr_t line = row / kLine * kLine; line < row + static_cast<uintptr_t>(bytes); line += kLine) {
-            __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
+        for (; r < count; r += kTileRows) {
+            const uintptr_t row = first + static_cast<uintptr_t>(r * stride);
+            for (uintptr_t line = row / kLine * kLine; line < row + static_cast<uintptr_t>(bytes); line += kLine) {
+                __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
+            }
         }
     }
 };
 
 // What a tile asks for while it is multiplied: where its result will go, the left side of the tile after it, and what
-// the next strip will be packed from. Far away, and in short pieces that the processor does not foresee. A row at a
+// the next strip will be packed from. Far away, and in short pieces that the processor does not foresee. A part at a
 // time, spread over the depth: all at once they would fill the queue that the panel's own words come through.
 struct Soon {
     static constexpr int64_t kParts = kTileRows;
@@ -133,18 +132,18 @@ struct Soon {
     SoonRows left;
     SoonRows source;
 
-    HWY_INLINE void ask_for(int64_t r) const {
-        result.ask_for(r);
-        residual.ask_for(r);
-        left.ask_for(r);
-        source.ask_for(r);
+    HWY_INLINE void ask_for(int64_t part) const {
+        result.ask_for(part);
+        residual.ask_for(part);
+        left.ask_for(part);
+        source.ask_for(part);
     }
 };
 
 // For products that ask for nothing.
 struct NothingSoon {
     static constexpr int64_t kParts = 1;
-    HWY_INLINE void ask_for(int64_t /*r*/) const {}
+    HWY_INLINE void ask_for(int64_t /*part*/) const {}
 };
 
 // tile[kTileRows, vectors] (+)= left rows * right panel. Each broadcast of the left side serves all `vectors`

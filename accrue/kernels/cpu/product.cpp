@@ -274,8 +274,8 @@ private:
         const bool cut = slice.last && strip.block.cut_pairs.count > 0;
         const int64_t words = cut ? slice.words - 1 : slice.words;
         if (tiles_) {
-            for (int64_t r = 0; r < extent.rows; ++r) {
-                soon.ask_for(r);
+            for (int64_t part = 0; part < Soon::kParts; ++part) {
+                soon.ask_for(part);
             }
             multiply_amx_tile(left, right, width, words, chain, tile);
         } else {

@@ -26,6 +26,7 @@ struct StoredResult {
 struct AddedResult {
     SumView sum;
     HeldRows held;
+    bool turned = false;  // columns of the product are rows of the sum
 };
 
 // Computes a product with all threads. Each element's bits depend only on its own lanes (product-inl.h); the record of

@@ -117,4 +117,11 @@ struct ProductWorkspace {
     return lay_out({.rows = rows, .columns = columns, .depth = depth}, threads).bytes;
 }
 
+// A weight's gradient is multiplied with the shorter side of the weight on the left: there values are turned around,
+// which costs more than packing the right side, and a shorter side fits into one block. Scratch memory is that of the
+// product with the shorter side as rows.
+[[nodiscard]] constexpr bool is_turned(int64_t rows, int64_t columns) {
+    return rows > columns;
+}
+
 }  // namespace accrue::cpu

@@ -94,8 +94,10 @@ void DryKernels::linear_input_grad(AnyConstView d_output, const WeightView& weig
 
 void DryKernels::add_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout,
                                         const SumView& d_weight, const HeldRows&) {
-    count_product(part_of_product(d_output.columns, vocabulary_, Part::products_weight), d_weight.rows,
-                  d_weight.columns, input.rows, bytes_in_all(d_output, input, d_weight));
+    const int64_t shorter = std::min(d_weight.rows, d_weight.columns);
+    const int64_t longer = std::max(d_weight.rows, d_weight.columns);
+    count_product(part_of_product(d_output.columns, vocabulary_, Part::products_weight), shorter, longer, input.rows,
+                  bytes_in_all(d_output, input, d_weight));
 }
 
 void DryKernels::add_bias_grad(AnyConstView d_output, const SumView& d_bias) {
