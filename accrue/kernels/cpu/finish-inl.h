@@ -165,10 +165,18 @@ public:
         }
         ValueAdder& adder = adders_[(tile.column - first_column_) / kCellColumns];
         const Extent place = in_sum(tile);
-        if (HWY_LIKELY(!holds_some_of(place))) {
-            adder.add(values, place.row * result_.sum.columns + place.column, result_.sum.columns);
-        } else {
-            add_unless_held(adder, values, place);
+        for (int64_t r = 0; r < place.rows;) {
+            const float* row = values.first + r * values.stride;
+            const int64_t end = end_of_free_rows(place.row + r, place.row + place.rows) - place.row;
+            if (end == r) {
+                const int32_t slot = result_.held.slot_of_row[static_cast<size_t>(place.row + r)];
+                std::copy_n(row, place.columns, result_.held.values.row(slot) + place.column);
+                ++r;
+            } else {
+                adder.add({.first = row, .stride = values.stride, .rows = end - r, .columns = place.columns},
+                          (place.row + r) * result_.sum.columns + place.column, result_.sum.columns);
+                r = end;
+            }
         }
     }
 
@@ -187,28 +195,13 @@ private:
                    : tile;
     }
 
-    [[nodiscard]] HWY_INLINE int32_t slot_of(int64_t row) const {
-        return result_.held.slot_of_row[static_cast<size_t>(row)];
-    }
-
-    [[nodiscard]] HWY_INLINE bool holds_some_of(const Extent& place) const {
-        bool some = false;
-        for (int64_t r = 0; r < place.rows && !result_.held.slot_of_row.empty(); ++r) {
-            some = some || slot_of(place.row + r) >= 0;
+    // The first row from `row` on that is held back, or `end`.
+    [[nodiscard]] HWY_INLINE int64_t end_of_free_rows(int64_t row, int64_t end) const {
+        if (result_.held.slot_of_row.empty()) {
+            return end;
         }
-        return some;
-    }
-
-    HWY_NOINLINE void add_unless_held(ValueAdder& adder, const ValueRows& values, const Extent& place) const {
-        for (int64_t r = 0; r < place.rows; ++r) {
-            const float* row = values.first + r * values.stride;
-            const int32_t slot = slot_of(place.row + r);
-            if (slot >= 0) {
-                std::copy_n(row, place.columns, result_.held.values.row(slot) + place.column);
-            } else {
-                adder.add(row, place.columns, (place.row + r) * result_.sum.columns + place.column);
-            }
-        }
+        const int32_t* slots = result_.held.slot_of_row.data();
+        return std::find_if(slots + row, slots + end, [](int32_t slot) { return slot >= 0; }) - slots;
     }
 
     const AddedResult& result_;
