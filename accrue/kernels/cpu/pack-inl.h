@@ -290,8 +290,14 @@ void pack_rows_along_lanes(const Source<T>& source, WordRange range, int64_t str
 #if HWY_TARGET != HWY_SCALAR
     in_fours += (range.end - range.first) / 4 * 4;
     whole_lanes = source.lanes / kLanes * kLanes;
+    // Rows of the source are too many streams for the processor to foresee, and so are those of the result.
+    constexpr int64_t kAhead = 8 * kLanes;
     for (int64_t lane = 0; lane < whole_lanes; lane += kLanes) {
+        const int64_t later = std::min(lane + kAhead, source.lanes - kLanes);
         for (int64_t word = range.first; word < in_fours; word += 4) {
+            for (int64_t i = 0; i < 4 * kPerWord<packing>; ++i) {
+                __builtin_prefetch(source.data + (word * kPerWord<packing> + i) * source.stride + later);
+            }
             pack_four_lanes<packing>(source, lane, word, stride, out);
         }
     }
