@@ -31,11 +31,11 @@ void linear_weight_backward(const Pass& pass, const LinearParameters& linear, An
         const AnyConstView input_rows = input.slice_rows(range.first, range.rows);
         for (const auto& part : linear.parts) {
             const AnyConstView d_part = d_rows.slice_columns(part.first_output, part.outputs);
-            pass.kernels.add_linear_weight_grad(d_part, input_rows, linear.layout,
-                                                pass.sink->sum_of(number, part.weight), {});
-            if (part.bias >= 0) {
+            if (part.bias >= 0) {  // first, while a cache still holds what was just written
                 pass.kernels.add_bias_grad(d_part, pass.sink->sum_of(number, part.bias));
             }
+            pass.kernels.add_linear_weight_grad(d_part, input_rows, linear.layout,
+                                                pass.sink->sum_of(number, part.weight), {});
         }
     }
 }

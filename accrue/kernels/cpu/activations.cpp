@@ -11,7 +11,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace accrue::cpu::HWY_NAMESPACE {
 
-// sqrt(2 / pi), twice: gelu(x) = x * sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3).
+// gelu(x) = x * sigmoid(2 u) with 2 u = kTwiceRoot (x + kCubic x^3) and kTwiceRoot = 2 sqrt(2 / pi).
 inline constexpr float kTwiceRoot = 1.5957691216057308F;
 inline constexpr float kCubic = 0.044715F;
 
@@ -24,48 +24,56 @@ HWY_INLINE FloatVector limited(FloatVector x, float limit) {
     return at_most(at_least(x, -limit), limit);
 }
 
-// x * sigmoid(y). Where e^-y overflows, the quotient is 0, as it should be.
-HWY_INLINE FloatVector times_sigmoid(FloatVector x, FloatVector y) {
-    const auto e = exponential(hn::Neg(y));
+// x * sigmoid(y), given t = -y / log(2). Where 2^t overflows, the quotient is 0, as it should be.
+HWY_INLINE FloatVector times_sigmoid(FloatVector x, FloatVector t) {
+    const auto e = power_of_two(at_most(at_least(t, -126), 128));
     return hn::Div(x, hn::Add(constant(1), e));
 }
 
-// sigmoid and its derivative, for |y| where both are finite.
-struct Sigmoid {
-    FloatVector value;
-    FloatVector slope;
-};
+HWY_INLINE FloatVector silu_of(FloatVector x) {
+    return times_sigmoid(x, hn::Mul(constant(-kLog2E), x));
+}
 
-HWY_INLINE Sigmoid sigmoid_of(FloatVector y) {
-    const auto e = exponential_within(limited(hn::Neg(y), 87));
+// sigmoid(y) + factor * sigmoid'(y), given t = -y / log(2) within +-126.
+HWY_INLINE FloatVector sigmoid_with_slope(FloatVector t, FloatVector factor) {
+    const auto e = power_of_two(t);
     const auto value = hn::Div(constant(1), hn::Add(constant(1), e));
-    return {value, hn::Mul(hn::Mul(e, value), value)};
+    return hn::MulAdd(hn::Mul(factor, value), hn::Mul(e, value), value);
+}
+
+// -2 u / log(2) for x and its square.
+HWY_INLINE FloatVector gelu_exponent(FloatVector x, FloatVector square) {
+    constexpr float kFirst = -kTwiceRoot * kLog2E;
+    return hn::Mul(x, hn::MulAdd(constant(kFirst * kCubic), square, constant(kFirst)));
 }
 
 HWY_INLINE FloatVector gelu_of(FloatVector x) {
-    const auto inner = hn::MulAdd(constant(kCubic), hn::Mul(x, x), constant(1));
-    return times_sigmoid(x, hn::Mul(hn::Mul(constant(kTwiceRoot), x), inner));
+    return times_sigmoid(x, gelu_exponent(x, hn::Mul(x, x)));
 }
 
-// Beyond +-20 the slope is 1 or 0 in fp32, and x^2 cannot overflow within.
+// Beyond +-10 the slope is 1 or 0 in fp32, and 2^t is finite within.
 HWY_INLINE FloatVector gelu_slope_of(FloatVector any) {
-    const auto x = limited(any, 20);
+    const auto x = limited(any, 10);
     const auto square = hn::Mul(x, x);
-    const auto inner = hn::MulAdd(constant(kCubic), square, constant(1));
-    const auto sigmoid = sigmoid_of(hn::Mul(hn::Mul(constant(kTwiceRoot), x), inner));
-    const auto twice_u_slope = hn::Mul(constant(kTwiceRoot), hn::MulAdd(constant(3 * kCubic), square, constant(1)));
-    return hn::MulAdd(hn::Mul(x, twice_u_slope), sigmoid.slope, sigmoid.value);
+    const auto twice_u_slope = hn::MulAdd(constant(3 * kCubic * kTwiceRoot), square, constant(kTwiceRoot));
+    return sigmoid_with_slope(gelu_exponent(x, square), hn::Mul(x, twice_u_slope));
 }
 
-void gelu(Pool& pool, AnyConstView input, AnyView output) {
+HWY_INLINE FloatVector silu_slope_of(FloatVector any) {
+    const auto x = limited(any, 87);  // beyond, the slope is 1 or 0 in fp32
+    return sigmoid_with_slope(hn::Mul(constant(-kLog2E), x), x);
+}
+
+void gelu(const Context& context, AnyConstView input, AnyView output) {
     with_type(input, [&](auto in) HWY_ATTR {
-        with_type(output, [&](auto out) HWY_ATTR {
-            for_pieces(pool, output.rows, output.columns, [&](int64_t row, int64_t first, int64_t count) HWY_ATTR {
-                const auto* from = in.row(row) + first;
-                auto* to = out.row(row) + first;
-                for_lanes(count, [&](int64_t i, int64_t left)
-                                     HWY_ATTR { store(gelu_of(load(from + i, left)), to + i, left); });
-            });
+        with_output_type(context.set, output, [&](auto out) HWY_ATTR {
+            for_pieces(context.pool, output.rows, output.columns,
+                       [&](int64_t row, int64_t first, int64_t count) HWY_ATTR {
+                           const auto* from = in.row(row) + first;
+                           auto* to = out.row(row) + first;
+                           for_lanes(count, [&](int64_t i, int64_t left)
+                                                HWY_ATTR { store(gelu_of(load(from + i, left)), to + i, left); });
+                       });
         });
     });
 }
@@ -82,26 +90,28 @@ void gelu_grad_typed(Pool& pool, View<const Out> d_output, View<const In> input,
     });
 }
 
-void gelu_grad(Pool& pool, AnyConstView d_output, AnyConstView input, AnyView d_input) {
+void gelu_grad(const Context& context, AnyConstView d_output, AnyConstView input, AnyView d_input) {
     with_type(d_output, [&](auto above) HWY_ATTR {
         with_type(input, [&](auto in) HWY_ATTR {
-            with_type(d_input, [&](auto d_in) HWY_ATTR { gelu_grad_typed(pool, above, in, d_in); });
+            with_output_type(context.set, d_input,
+                             [&](auto d_in) HWY_ATTR { gelu_grad_typed(context.pool, above, in, d_in); });
         });
     });
 }
 
-void swiglu(Pool& pool, AnyConstView gate_up, AnyView output) {
+void swiglu(const Context& context, AnyConstView gate_up, AnyView output) {
     with_type(gate_up, [&](auto in) HWY_ATTR {
-        with_type(output, [&](auto out) HWY_ATTR {
-            for_pieces(pool, output.rows, output.columns, [&](int64_t row, int64_t first, int64_t count) HWY_ATTR {
-                const auto* gates = in.row(row) + first;
-                const auto* ups = gates + output.columns;
-                auto* to = out.row(row) + first;
-                for_lanes(count, [&](int64_t i, int64_t left) HWY_ATTR {
-                    const auto gate = load(gates + i, left);
-                    store(hn::Mul(times_sigmoid(gate, gate), load(ups + i, left)), to + i, left);
-                });
-            });
+        with_output_type(context.set, output, [&](auto out) HWY_ATTR {
+            for_pieces(context.pool, output.rows, output.columns,
+                       [&](int64_t row, int64_t first, int64_t count) HWY_ATTR {
+                           const auto* gates = in.row(row) + first;
+                           const auto* ups = gates + output.columns;
+                           auto* to = out.row(row) + first;
+                           for_lanes(count, [&](int64_t i, int64_t left) HWY_ATTR {
+                               const auto gate = load(gates + i, left);
+                               store(hn::Mul(silu_of(gate), load(ups + i, left)), to + i, left);
+                           });
+                       });
         });
     });
 }
@@ -115,21 +125,19 @@ void swiglu_grad_typed(Pool& pool, View<const Out> d_output, View<const In> gate
         DIn* to = d_gate_up.row(row) + first;
         for_lanes(count, [&](int64_t i, int64_t left) HWY_ATTR {
             const auto d = load(above + i, left);
-            const auto any_gate = load(gates + i, left);
-            const auto gate = limited(any_gate, 100);  // beyond, the slope is 1 or 0 in fp32
-            const auto sigmoid = sigmoid_of(gate);
-            const auto slope = hn::MulAdd(gate, sigmoid.slope, sigmoid.value);
+            const auto gate = load(gates + i, left);
             const auto up = load(gates + columns + i, left);
-            store(hn::Mul(hn::Mul(d, up), slope), to + i, left);
-            store(hn::Mul(d, times_sigmoid(any_gate, any_gate)), to + columns + i, left);
+            store(hn::Mul(hn::Mul(d, up), silu_slope_of(gate)), to + i, left);
+            store(hn::Mul(d, silu_of(gate)), to + columns + i, left);
         });
     });
 }
 
-void swiglu_grad(Pool& pool, AnyConstView d_output, AnyConstView gate_up, AnyView d_gate_up) {
+void swiglu_grad(const Context& context, AnyConstView d_output, AnyConstView gate_up, AnyView d_gate_up) {
     with_type(d_output, [&](auto above) HWY_ATTR {
         with_type(gate_up, [&](auto in) HWY_ATTR {
-            with_type(d_gate_up, [&](auto d_in) HWY_ATTR { swiglu_grad_typed(pool, above, in, d_in); });
+            with_output_type(context.set, d_gate_up,
+                             [&](auto d_in) HWY_ATTR { swiglu_grad_typed(context.pool, above, in, d_in); });
         });
     });
 }
@@ -141,20 +149,19 @@ HWY_AFTER_NAMESPACE();
 namespace accrue::cpu {
 
 void gelu(const Context& context, AnyConstView input, AnyView output) {
-    pick(context.set, N_SCALAR::gelu, N_AVX2::gelu, N_AVX3::gelu)(context.pool, input, output);
+    pick(context.set, N_SCALAR::gelu, N_AVX2::gelu, N_AVX3::gelu)(context, input, output);
 }
 
 void gelu_grad(const Context& context, AnyConstView d_output, AnyConstView input, AnyView d_input) {
-    pick(context.set, N_SCALAR::gelu_grad, N_AVX2::gelu_grad, N_AVX3::gelu_grad)(context.pool, d_output, input,
-                                                                                 d_input);
+    pick(context.set, N_SCALAR::gelu_grad, N_AVX2::gelu_grad, N_AVX3::gelu_grad)(context, d_output, input, d_input);
 }
 
 void swiglu(const Context& context, AnyConstView gate_up, AnyView output) {
-    pick(context.set, N_SCALAR::swiglu, N_AVX2::swiglu, N_AVX3::swiglu)(context.pool, gate_up, output);
+    pick(context.set, N_SCALAR::swiglu, N_AVX2::swiglu, N_AVX3::swiglu)(context, gate_up, output);
 }
 
 void swiglu_grad(const Context& context, AnyConstView d_output, AnyConstView gate_up, AnyView d_gate_up) {
-    pick(context.set, N_SCALAR::swiglu_grad, N_AVX2::swiglu_grad, N_AVX3::swiglu_grad)(context.pool, d_output, gate_up,
+    pick(context.set, N_SCALAR::swiglu_grad, N_AVX2::swiglu_grad, N_AVX3::swiglu_grad)(context, d_output, gate_up,
                                                                                        d_gate_up);
 }
 

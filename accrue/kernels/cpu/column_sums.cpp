@@ -15,27 +15,28 @@
 HWY_BEFORE_NAMESPACE();
 namespace accrue::cpu::HWY_NAMESPACE {
 
-// Columns whose sums one thread keeps in registers.
+// Vectors of columns whose sums one thread keeps in registers. Where nothing else needs them there are more with
+// AVX-512: longer stretches of a row come sooner from memory.
 inline constexpr int64_t kSummedVectors = 8;
-inline constexpr int64_t kSummedColumns = kSummedVectors * kDoubleLanes;
+inline constexpr int64_t kMostSummedVectors = HWY_TARGET == HWY_AVX3 ? 16 : 8;
 
 // totals[c] = the sum over rows of term(row, c), in double, in the order of the rows, for `vectors` vectors of columns.
 template <int64_t vectors, class Term>
 HWY_INLINE void sum_columns_of(int64_t rows, int64_t column, int64_t left, const Term& term, float* totals) {
     const Doubles d;
     DoubleVector sums[vectors];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int64_t v = 0; v < vectors; ++v) {
         sums[v] = hn::Zero(d);
     }
     for (int64_t r = 0; r < rows; ++r) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int64_t v = 0; v < vectors; ++v) {
             const int64_t offset = v * kDoubleLanes;
             sums[v] = hn::Add(sums[v], hn::PromoteTo(d, term(r, column + offset, left - offset)));
         }
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int64_t v = 0; v < vectors; ++v) {
         const int64_t offset = v * kDoubleLanes;
         store_lanes(HalfFloats(), rounded_to_floats(sums[v]), totals + column + offset, left - offset);
@@ -44,15 +45,16 @@ HWY_INLINE void sum_columns_of(int64_t rows, int64_t column, int64_t left, const
 
 // Adds the sums over rows to a gradient. term(row, column, left) gives the terms of one row as HalfFloats; each column
 // belongs to one thread.
-template <class Term>
+template <int64_t vectors, class Term>
 void add_column_sums(Pool& pool, int64_t rows, const SumView& sum, float* totals, const Term& term) {
+    constexpr int64_t kSummedColumns = vectors * kDoubleLanes;
     const int64_t columns = sum.elements();
     const int64_t blocks = (columns + kSummedColumns - 1) / kSummedColumns;
     for_ranges(pool, blocks, rows * kSummedColumns, [&](int64_t first, int64_t last) HWY_ATTR {
         const int64_t end = std::min(columns, last * kSummedColumns);
         int64_t column = first * kSummedColumns;
         for (; column + kSummedColumns <= end; column += kSummedColumns) {
-            sum_columns_of<kSummedVectors>(rows, column, kSummedColumns, term, totals);
+            sum_columns_of<vectors>(rows, column, kSummedColumns, term, totals);
         }
         for (; column < end; column += kDoubleLanes) {
             sum_columns_of<1>(rows, column, end - column, term, totals);
@@ -63,9 +65,10 @@ void add_column_sums(Pool& pool, int64_t rows, const SumView& sum, float* totals
 
 void add_bias_grad(Pool& pool, AnyConstView d_output, const SumView& d_bias, float* totals) {
     with_type(d_output, [&](auto above) HWY_ATTR {
-        add_column_sums(pool, above.rows, d_bias, totals, [&](int64_t r, int64_t column, int64_t left) HWY_ATTR {
-            return load_floats(HalfFloats(), above.row(r) + column, left);
-        });
+        add_column_sums<kMostSummedVectors>(pool, above.rows, d_bias, totals,
+                                            [&](int64_t r, int64_t column, int64_t left) HWY_ATTR {
+                                                return load_floats(HalfFloats(), above.row(r) + column, left);
+                                            });
     });
 }
 
@@ -75,13 +78,14 @@ void add_rms_norm_gain_grad_typed(Pool& pool, View<const Out> d_output, View<con
     const HalfFloats d;
     const int64_t width = d_gain.elements();
     const int64_t runs = input.columns / width;
-    add_column_sums(pool, input.rows * runs, d_gain, totals, [&](int64_t r, int64_t column, int64_t left) HWY_ATTR {
-        const int64_t row = r / runs;
-        const int64_t run = r % runs;
-        const int64_t place = run * width + column;
-        const auto x = hn::Mul(load_floats(d, input.row(row) + place, left), hn::Set(d, inverse_rms.row(row)[run]));
-        return hn::Mul(load_floats(d, d_output.row(row) + place, left), x);
-    });
+    add_column_sums<kSummedVectors>(
+        pool, input.rows * runs, d_gain, totals, [&](int64_t r, int64_t column, int64_t left) HWY_ATTR {
+            const int64_t row = r / runs;
+            const int64_t run = r % runs;
+            const int64_t place = run * width + column;
+            const auto x = hn::Mul(load_floats(d, input.row(row) + place, left), hn::Set(d, inverse_rms.row(row)[run]));
+            return hn::Mul(load_floats(d, d_output.row(row) + place, left), x);
+        });
 }
 
 void add_rms_norm_gain_grad(Pool& pool, AnyConstView d_output, AnyConstView input, View<const float> inverse_rms,
@@ -96,11 +100,12 @@ void add_layer_norm_gain_grad(Pool& pool, AnyConstView d_output, View<const floa
                               View<const float> inverse_deviation, const SumView& d_gain, float* totals) {
     const HalfFloats d;
     with_type(d_output, [&](auto above) HWY_ATTR {
-        add_column_sums(pool, input.rows, d_gain, totals, [&](int64_t r, int64_t column, int64_t left) HWY_ATTR {
-            const auto centered = hn::Sub(load_floats(d, input.row(r) + column, left), hn::Set(d, *mean.row(r)));
-            const auto x = hn::Mul(centered, hn::Set(d, *inverse_deviation.row(r)));
-            return hn::Mul(load_floats(d, above.row(r) + column, left), x);
-        });
+        add_column_sums<kSummedVectors>(
+            pool, input.rows, d_gain, totals, [&](int64_t r, int64_t column, int64_t left) HWY_ATTR {
+                const auto centered = hn::Sub(load_floats(d, input.row(r) + column, left), hn::Set(d, *mean.row(r)));
+                const auto x = hn::Mul(centered, hn::Set(d, *inverse_deviation.row(r)));
+                return hn::Mul(load_floats(d, above.row(r) + column, left), x);
+            });
     });
 }
 

@@ -82,6 +82,32 @@ TEST_P(ElementwiseTest, CastRoundsAsBf16Does) {
     }
 }
 
+// However a set rounds, and in the tail of a row too.
+TEST_P(ElementwiseTest, StoredBf16IsTheFloatResultRoundedOnce) {
+    std::vector<float> input = random_row(6, 1003);
+    std::vector<float> wide(input.size());
+    std::vector<Bf16> narrow(input.size());
+    const auto expect_rounded = [&](const char* name) {
+        for (size_t i = 0; i < wide.size(); ++i) {
+            ASSERT_EQ(narrow[i].bits, Bf16(wide[i]).bits) << name << " of " << input[i];
+        }
+    };
+    gelu(context(), row_view(input), row_view(wide));
+    gelu(context(), row_view(input), row_view(narrow));
+    expect_rounded("gelu");
+    gelu_grad(context(), row_view(input), row_view(input), row_view(wide));
+    gelu_grad(context(), row_view(input), row_view(input), row_view(narrow));
+    expect_rounded("gelu_grad");
+    std::vector<float> gain(input.size(), 1.5F);
+    std::vector<float> mean(1);
+    std::vector<float> scale(1);
+    layer_norm(context(), row_view(input), row_view(gain), row_view(gain), 1e-5F, row_view(wide), row_view(mean),
+               row_view(scale));
+    layer_norm(context(), row_view(input), row_view(gain), row_view(gain), 1e-5F, row_view(narrow), row_view(mean),
+               row_view(scale));
+    expect_rounded("layer_norm");
+}
+
 // Three pieces and a tail, against the same elements starting elsewhere.
 TEST_P(ElementwiseTest, AnElementDoesNotKnowWhereItsRowWasCut) {
     constexpr size_t kCount = 3 * kPieceElements + 5;
@@ -171,6 +197,20 @@ TEST_P(ElementwiseTest, LargeMemoryIsMovedWhole) {
     to.back() = std::byte{7};
     fill_zero(context(), std::span(to).first(kBytes));
     EXPECT_EQ(std::count(to.begin(), to.end(), std::byte{0}), static_cast<int64_t>(kBytes));
+}
+
+// So large that it goes past the caches; begins and ends within a line.
+TEST_P(ElementwiseTest, ClearedMemoryEndsWhereItShould) {
+    constexpr size_t kBytes = (size_t{32} << 20) + 77;
+    std::vector<std::byte> memory(kBytes + 64, std::byte{7});
+    const std::span<std::byte> all(memory);
+    for (const size_t before : {0, 5, 31}) {
+        std::ranges::fill(memory, std::byte{7});
+        fill_zero(context(), all.subspan(before, kBytes));
+        EXPECT_EQ(std::ranges::count(all.first(before), std::byte{7}), static_cast<int64_t>(before));
+        EXPECT_EQ(std::ranges::count(all.subspan(before, kBytes), std::byte{0}), static_cast<int64_t>(kBytes));
+        EXPECT_EQ(std::ranges::count(all.subspan(before + kBytes), std::byte{7}), static_cast<int64_t>(64 - before));
+    }
 }
 
 TEST_P(ElementwiseTest, ActivationsKeepNanVisibleAndReachTheirLimits) {

@@ -17,6 +17,7 @@
 #include <immintrin.h>
 #endif
 
+#include "accrue/kernels/cpu/instruction_set.h"
 #include "accrue/tensor/view.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -128,10 +129,10 @@ HWY_INLINE void store(FloatVector vector, Bf16* to, int64_t count) {
 // functions around it are compiled for all AVX-512 processors.
 #if HWY_TARGET == HWY_AVX3
 
-HWY_INLINE void store_quickly(FloatVector vector, Bf16* to) {
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, Floats>> bf16_bits_quickly(FloatVector vector) {
     __m256i halves;
     asm("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(vector.raw));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), halves);
+    return hn::Vec<hn::Rebind<uint16_t, Floats>>{halves};
 }
 
 // Words with `low` in their lower halves and `high` in their upper ones.
@@ -145,8 +146,8 @@ HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> paired_words(FloatVector low, F
 
 #else
 
-HWY_INLINE void store_quickly(FloatVector vector, Bf16* to) {
-    store(vector, to, kLanes);
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, Floats>> bf16_bits_quickly(FloatVector vector) {
+    return bf16_bits(vector);
 }
 
 HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> paired_words(FloatVector low, FloatVector high) {
@@ -155,8 +156,34 @@ HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> paired_words(FloatVector low, F
 
 #endif
 
+HWY_INLINE void store_quickly(FloatVector vector, Bf16* to) {
+    hn::StoreU(bf16_bits_quickly(vector), hn::Rebind<uint16_t, Floats>(), reinterpret_cast<uint16_t*>(to));
+}
+
 HWY_INLINE void store_quickly(FloatVector vector, float* to) {
     hn::StoreU(vector, Floats(), to);
+}
+
+// A Bf16 in memory that is rounded quickly when stored.
+struct QuickBf16 : Bf16 {};
+
+HWY_INLINE void store(FloatVector vector, QuickBf16* to, int64_t count) {
+    store_lanes(hn::Rebind<uint16_t, Floats>(), bf16_bits_quickly(vector), reinterpret_cast<uint16_t*>(to), count);
+}
+
+// Calls body with the type known in which an output is to be stored: a View of float, Bf16, or QuickBf16 where the set
+// rounds quickly.
+template <class Body>
+void with_output_type([[maybe_unused]] InstructionSet set, const AnyView& output, const Body& body) {
+    if (output.dtype == DType::fp32) {
+        return body(output.as<float>());
+    }
+#if HWY_TARGET == HWY_AVX3
+    if (set >= InstructionSet::avx512_bf16) {
+        return body(View<QuickBf16>(static_cast<QuickBf16*>(output.data), output.rows, output.columns, output.stride));
+    }
+#endif
+    return body(output.as<Bf16>());
 }
 
 // The sum of the lanes, always in the same order.
@@ -261,6 +288,27 @@ HWY_INLINE FloatVector exponential(FloatVector x) {
 // For x <= 0 or NaN, in fewer steps: below -87.3 it stays at e^-87.3, about 10^-38.
 HWY_INLINE FloatVector exponential_below_zero(FloatVector x) {
     return exponential_within(at_least(x, -87.3F));
+}
+
+inline constexpr float kLog2E = 1.4426950408889634F;
+
+// 2^t to about one unit in the last place, for -126.5 <= t <= 127.5 or NaN; infinity from there to 128.5. For arguments
+// that can be had in units of log(2): less work than e^x.
+HWY_INLINE FloatVector power_of_two(FloatVector t) {
+    const Floats d;
+    const hn::Rebind<int32_t, Floats> integers;
+    // Adding 1.5 * 2^23 + 127 rounds to a whole number and leaves the exponent's bits in the lower ones.
+    const auto magic = hn::Set(d, 12583039.0F);
+    const auto shifted = hn::Add(t, magic);
+    const auto r = hn::Sub(t, hn::Sub(shifted, magic));
+    // The polynomial of degree 6 nearest to 2^r for |r| <= 1/2; its relative error is 2e-8.
+    auto series = hn::MulAdd(hn::Set(d, 0.0001534581243F), r, hn::Set(d, 0.001339993090F));
+    series = hn::MulAdd(series, r, hn::Set(d, 0.009618489072F));
+    series = hn::MulAdd(series, r, hn::Set(d, 0.05550328642F));
+    series = hn::MulAdd(series, r, hn::Set(d, 0.2402264625F));
+    series = hn::MulAdd(series, r, hn::Set(d, 0.6931471825F));
+    series = hn::MulAdd(series, r, hn::Set(d, 1.0F));
+    return hn::Mul(series, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(integers, shifted))));
 }
 
 }  // namespace accrue::cpu::HWY_NAMESPACE

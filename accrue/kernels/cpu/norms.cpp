@@ -32,12 +32,12 @@ float rms_norm_run(const In* input, const float* gain, int64_t width, float epsi
     return inverse_rms;
 }
 
-void rms_norm(Pool& pool, AnyConstView input, View<const float> gain, float epsilon, AnyView output,
+void rms_norm(const Context& context, AnyConstView input, View<const float> gain, float epsilon, AnyView output,
               View<float> inverse_rms) {
     const int64_t width = gain.columns;
     with_type(input, [&](auto in) HWY_ATTR {
-        with_type(output, [&](auto out) HWY_ATTR {
-            for_ranges(pool, in.rows, in.columns, [&](int64_t first, int64_t last) HWY_ATTR {
+        with_output_type(context.set, output, [&](auto out) HWY_ATTR {
+            for_ranges(context.pool, in.rows, in.columns, [&](int64_t first, int64_t last) HWY_ATTR {
                 for (int64_t r = first; r < last; ++r) {
                     for (int64_t run = 0; run < in.columns / width; ++run) {
                         inverse_rms.row(r)[run] =
@@ -124,10 +124,10 @@ void layer_norm_row(const float* input, const float* gain, const float* bias, in
     });
 }
 
-void layer_norm(Pool& pool, View<const float> input, View<const float> gain, View<const float> bias, float epsilon,
-                AnyView output, View<float> mean, View<float> inverse_deviation) {
-    with_type(output, [&](auto out) HWY_ATTR {
-        for_ranges(pool, input.rows, input.columns, [&](int64_t first, int64_t last) HWY_ATTR {
+void layer_norm(const Context& context, View<const float> input, View<const float> gain, View<const float> bias,
+                float epsilon, AnyView output, View<float> mean, View<float> inverse_deviation) {
+    with_output_type(context.set, output, [&](auto out) HWY_ATTR {
+        for_ranges(context.pool, input.rows, input.columns, [&](int64_t first, int64_t last) HWY_ATTR {
             for (int64_t r = first; r < last; ++r) {
                 layer_norm_row(input.row(r), gain.data, bias.data, input.columns, epsilon, out.row(r), *mean.row(r),
                                *inverse_deviation.row(r));
@@ -176,8 +176,8 @@ namespace accrue::cpu {
 
 void rms_norm(const Context& context, AnyConstView input, View<const float> gain, float epsilon, AnyView output,
               View<float> inverse_rms) {
-    pick(context.set, N_SCALAR::rms_norm, N_AVX2::rms_norm, N_AVX3::rms_norm)(context.pool, input, gain, epsilon,
-                                                                              output, inverse_rms);
+    pick(context.set, N_SCALAR::rms_norm, N_AVX2::rms_norm, N_AVX3::rms_norm)(context, input, gain, epsilon, output,
+                                                                              inverse_rms);
 }
 
 void rms_norm_input_grad(const Context& context, AnyConstView d_output, AnyConstView input, View<const float> gain,
@@ -194,8 +194,8 @@ void add_rms_norm_input_grad(const Context& context, AnyConstView d_output, AnyC
 
 void layer_norm(const Context& context, View<const float> input, View<const float> gain, View<const float> bias,
                 float epsilon, AnyView output, View<float> mean, View<float> inverse_deviation) {
-    pick(context.set, N_SCALAR::layer_norm, N_AVX2::layer_norm, N_AVX3::layer_norm)(
-        context.pool, input, gain, bias, epsilon, output, mean, inverse_deviation);
+    pick(context.set, N_SCALAR::layer_norm, N_AVX2::layer_norm, N_AVX3::layer_norm)(context, input, gain, bias, epsilon,
+                                                                                    output, mean, inverse_deviation);
 }
 
 void add_layer_norm_input_grad(const Context& context, AnyConstView d_output, View<const float> input,
