@@ -134,13 +134,31 @@ HWY_INLINE void store_quickly(FloatVector vector, Bf16* to) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), halves);
 }
 
-// Words with `low` in their lower halves and `high` in their upper ones.
-HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> paired_words(FloatVector low, FloatVector high) {
+// The lanes of `low`, and after them those of `high`.
+HWY_INLINE __m512i bf16_of_both(FloatVector low, FloatVector high) {
     __m512i halves;
     asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(halves) : "v"(low.raw), "v"(high.raw));
-    const __m512i side_by_side = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
-                                                  22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return hn::Vec<hn::Rebind<uint32_t, Floats>>{_mm512_permutexvar_epi16(side_by_side, halves)};
+    return halves;
+}
+
+HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> side_by_side(__m512i halves) {
+    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return hn::Vec<hn::Rebind<uint32_t, Floats>>{_mm512_permutexvar_epi16(order, halves)};
+}
+
+// Words with `low` in their lower halves and `high` in their upper ones.
+HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> paired_words(FloatVector low, FloatVector high) {
+    return side_by_side(bf16_of_both(low, high));
+}
+
+// The same, where each is also wanted for itself.
+HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> store_and_pair(FloatVector low, FloatVector high, Bf16* to_low,
+                                                                Bf16* to_high) {
+    const __m512i halves = bf16_of_both(low, high);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to_low), _mm512_castsi512_si256(halves));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to_high), _mm512_extracti64x4_epi64(halves, 1));
+    return side_by_side(halves);
 }
 
 #else
@@ -151,6 +169,13 @@ HWY_INLINE void store_quickly(FloatVector vector, Bf16* to) {
 
 HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> paired_words(FloatVector low, FloatVector high) {
     return hn::Or(bf16_words(low), hn::ShiftLeft<16>(bf16_words(high)));
+}
+
+HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> store_and_pair(FloatVector low, FloatVector high, Bf16* to_low,
+                                                                Bf16* to_high) {
+    store(low, to_low, kLanes);
+    store(high, to_high, kLanes);
+    return paired_words(low, high);
 }
 
 #endif
@@ -261,6 +286,25 @@ HWY_INLINE FloatVector exponential(FloatVector x) {
 // For x <= 0 or NaN, in fewer steps: below -87.3 it stays at e^-87.3, about 10^-38.
 HWY_INLINE FloatVector exponential_below_zero(FloatVector x) {
     return exponential_within(at_least(x, -87.3F));
+}
+
+// 2^x to within one and a half units in the last place, for x <= 0 or NaN; below -126 it stays at 2^-126. Two thirds of
+// the steps of e^x: no product brings the fraction out, and the series is two terms shorter.
+HWY_INLINE FloatVector power_of_two_below_zero(FloatVector x) {
+    const Floats d;
+    const hn::Rebind<int32_t, Floats> integers;
+    const auto limited = at_least(x, -126);
+    // Adding 1.5 * 2^23 + 127 rounds to a whole number and leaves it, as a float's exponent, in the lower bits.
+    const auto magic = hn::Set(d, 12583039.0F);
+    const auto shifted = hn::Add(limited, magic);
+    const auto f = hn::Sub(limited, hn::Sub(shifted, magic));
+    // The polynomial with the smallest relative error, 9e-8, among those that give 1 at 0.
+    auto series = hn::MulAdd(hn::Set(d, 0.00132647331F), f, hn::Set(d, 0.00967151299F));
+    series = hn::MulAdd(series, f, hn::Set(d, 0.0555073358F));
+    series = hn::MulAdd(series, f, hn::Set(d, 0.240222424F));
+    series = hn::MulAdd(series, f, hn::Set(d, 0.693147004F));
+    series = hn::MulAdd(series, f, hn::Set(d, 1.0F));
+    return hn::Mul(series, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(integers, shifted))));
 }
 
 }  // namespace accrue::cpu::HWY_NAMESPACE
