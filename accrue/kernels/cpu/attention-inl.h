@@ -1,8 +1,4 @@
 // What attention and its gradient share, for inclusion in each target's pass over a source file.
-//
-// Scores are computed turned around: a row is a key, a lane is one of the block's queries. So a softmax is vertical,
-// with one fixed order per query; the probabilities come out as the panel that the next product reads; and no query
-// sees another.
 
 #if defined(ACCRUE_KERNELS_CPU_ATTENTION_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ACCRUE_KERNELS_CPU_ATTENTION_INL_H
@@ -39,6 +35,9 @@ private:
     float* next_;
 };
 
+// Exponentials are taken as powers of two.
+inline constexpr double kLogOfTwo = 0.693147180559945309417;
+
 // Neighbouring queries of a segment: as many as a tile has columns, or what is left.
 struct QueryBlock {
     int64_t first = 0;  // in the segment
@@ -61,6 +60,13 @@ HWY_INLINE Operand operand_of(AnyConstView matrix, const Segment& segment, int64
     return {.data = part.data, .dtype = part.dtype, .stride = part.stride, .contiguous = contiguous};
 }
 
+// The lanes from `first` on of an operand whose depth is contiguous, as what will be read soon.
+HWY_INLINE SoonRows soon_rows_of(const Operand& operand, int64_t first, int64_t count, int64_t depth) {
+    const int64_t bytes = operand.dtype == DType::bf16 ? 2 : 4;
+    const SoonRows all{reinterpret_cast<uintptr_t>(operand.data), operand.stride * bytes, depth * bytes, count};
+    return all.from(first, count);
+}
+
 // Pairs only where all of these are bf16: a product has one packing.
 inline Packing packing_of(std::initializer_list<AnyConstView> factors, InstructionSet set) {
     const bool all_bf16 =
@@ -73,6 +79,13 @@ HWY_INLINE hn::Mask<Floats> seen_by(int64_t key, int64_t query) {
     const hn::Rebind<int32_t, Floats> integers;
     const auto last_blind = hn::Set(integers, static_cast<int32_t>(key - query - 1));
     return hn::RebindMask(Floats(), hn::Gt(hn::Iota(integers, 0), last_blind));
+}
+
+// Which of the keys from `key` on this query sees.
+HWY_INLINE hn::Mask<Floats> seen_up_to(int64_t query, int64_t key) {
+    const hn::Rebind<int32_t, Floats> integers;
+    const auto first_unseen = hn::Set(integers, static_cast<int32_t>(query - key + 1));
+    return hn::RebindMask(Floats(), hn::Lt(hn::Iota(integers, 0), first_unseen));
 }
 
 // Dropout of a block's probabilities in one head.
@@ -96,15 +109,15 @@ private:
     HWY_ALIGN uint64_t keys_[kTileColumns] = {};
 };
 
-// Writes turned[dimension][query] to the rows of the block's queries in `output`; `straight` is as much scratch.
+// Writes turned[dimension][row] to the `count` rows of `output`; `straight` is as much scratch.
 template <class T>
-void write_turned(const float* turned, float* straight, const QueryBlock& block, int64_t head_size, View<T> output) {
+void write_turned(const float* turned, float* straight, int64_t count, int64_t head_size, View<T> output) {
     const int64_t width = (head_size + 15) / 16 * 16;
-    const Source<float> source{.data = turned, .stride = kTileColumns, .lanes = head_size, .depth = block.count};
-    pack_panel_along_depth<Packing::floats>(source, {0, block.count}, width, reinterpret_cast<uint32_t*>(straight));
-    for (int64_t q = 0; q < block.count; ++q) {
-        const float* from = straight + q * width;
-        T* to = output.row(q);
+    const Source<float> source{.data = turned, .stride = kTileColumns, .lanes = head_size, .depth = count};
+    pack_panel_along_depth<Packing::floats>(source, {0, count}, width, reinterpret_cast<uint32_t*>(straight));
+    for (int64_t r = 0; r < count; ++r) {
+        const float* from = straight + r * width;
+        T* to = output.row(r);
         for_lanes(head_size, [&](int64_t i, int64_t left) HWY_ATTR { store(load(from + i, left), to + i, left); });
     }
 }

@@ -25,17 +25,21 @@ struct AttentionCall {
     AnyConstView value;
     AnyView output;
     View<float> log_sum;
-    Packing packing;
 };
 
-// One thread's work on one item.
+// One thread's work on one item. Scores are computed turned around: a row is a key, a lane is one of the block's queries.
+// So a softmax is vertical, with one fixed order per query; the probabilities come out as the panel that the next product
+// reads; and no query sees another.
+template <Packing packing>
 class HeadForward {
 public:
     HeadForward(const AttentionCall& call, const AttentionItem& item, float* memory)
         : call_(call),
           item_(item),
           size_(call.shape.head_size),
-          depth_(words_of(size_, call.packing)),
+          depth_(words_of(size_, packing)),
+          scale_(static_cast<float>(call.shape.scale / kLogOfTwo)),
+          dropping_(call.shape.dropout.probability > 0),
           dropout_(call.shape.dropout, item.head) {
         const AttentionExtents extents(item.segment.length, size_);
         Scratch scratch(memory);
@@ -50,41 +54,51 @@ public:
     void run() {
         const int64_t keys = std::min(item_.end_query, item_.segment.length);
         const int64_t key_head = item_.head / (call_.shape.query_heads / call_.shape.key_heads);
-        key_rows_ = rows_of(operand_of(call_.key, item_.segment, key_head, size_, Contiguous::depth),
-                            {.first_lane = 0, .lanes = keys, .first_depth = 0, .depth = size_}, call_.packing, depth_,
-                            key_memory_);
+        key_rows_ =
+            rows_of(operand_of(call_.key, item_.segment, key_head, size_, Contiguous::depth),
+                    {.first_lane = 0, .lanes = keys, .first_depth = 0, .depth = size_}, packing, depth_, key_memory_);
         value_columns_ = rows_of(operand_of(call_.value, item_.segment, key_head, size_, Contiguous::lanes),
-                                 {.first_lane = 0, .lanes = size_, .first_depth = 0, .depth = keys}, call_.packing,
-                                 attention_row_words(words_of(keys, call_.packing)), value_memory_);
+                                 {.first_lane = 0, .lanes = size_, .first_depth = 0, .depth = keys}, packing,
+                                 attention_row_words(words_of(keys, packing)), value_memory_);
         for (int64_t first = item_.first_query; first < item_.end_query; first += kTileColumns) {
             const QueryBlock block(first, item_.segment.length);
             compute_scores(block);
-            if (call_.packing == Packing::pairs) {
-                compute_probabilities<Packing::pairs>(block);
-            } else {
-                compute_probabilities<Packing::floats>(block);
+            if (dropping_) {
+                dropout_.start_block(call_.shape.dropout, item_.segment.first, block);
             }
-            compute_output(block);
+            std::fill_n(sums_, kTileColumns, 0.0F);
+            for (int64_t start = 0; start < block.keys; start += kStretch) {
+                add_stretch(block, start, std::min(block.keys, start + kStretch));
+            }
+            write_output(block);
         }
     }
 
 private:
-    // scores_[key][query] = key . query, and the largest of each query.
+    // Keys whose probabilities stay in the first-level cache until the values of all dimensions are multiplied by them.
+    // A query's sum is taken over stretches first, which keeps it accurate for long segments.
+    static constexpr int64_t kStretch = 64 * kPerWord<packing>;
+
+    // scores_[key][query] = key . query, and the largest of each query, scaled.
     void compute_scores(const QueryBlock& block) {
         pack_panel(operand_of(call_.query, item_.segment, item_.head, size_, Contiguous::depth),
                    {.first_lane = block.first, .lanes = block.count, .first_depth = 0, .depth = size_}, {0, depth_},
-                   call_.packing, block.width, query_lanes_);
+                   packing, block.width, query_lanes_);
+        const SoonRows next = soon_rows_of(operand_of(call_.query, item_.segment, item_.head, size_, Contiguous::depth),
+                                           block.first + kTileColumns,
+                                           std::min(kTileColumns, item_.end_query - block.first - kTileColumns), size_);
         std::fill_n(largest_, kTileColumns, -std::numeric_limits<float>::infinity());
         for (int64_t key = 0; key < block.keys; key += kTileRows) {
             float* tile = scores_ + key * kTileColumns;
-            multiply_tile(key_rows_.from(key), query_lanes_, block.width, depth_, call_.packing, Chain::start, tile);
+            next.ask_for(key / kTileRows);
+            multiply_tile(key_rows_.from(key), query_lanes_, block.width, depth_, packing, Chain::start, tile);
             raise_largest(block, key, std::min(block.keys, key + kTileRows), tile);
         }
     }
 
     void raise_largest(const QueryBlock& block, int64_t key, int64_t end, const float* tile) {
         const Floats d;
-        const auto scale = hn::Set(d, call_.shape.scale);
+        const auto scale = hn::Set(d, scale_);
         for (int64_t lane = 0; lane < block.width; lane += kLanes) {
             FloatVector largest = hn::Load(d, largest_ + lane);
             for (int64_t k = key; k < end; ++k) {
@@ -96,73 +110,69 @@ private:
         }
     }
 
-    // e^(score - largest) of a key for the queries from `lane` on, 0 where unseen; added to the partial sums.
+    // e^(score - largest) of a key for the queries from `lane` on, 0 where unseen.
     HWY_INLINE FloatVector exponential_of(const QueryBlock& block, int64_t key, int64_t lane,
-                                          float* partial_sums) const {
+                                          FloatVector largest) const {
         const Floats d;
         const auto score = hn::Load(d, scores_ + key * kTileColumns + lane);
-        auto e = exponential_below_zero(hn::MulSub(score, hn::Set(d, call_.shape.scale), hn::Load(d, largest_ + lane)));
-        if (key > block.first) {
-            e = hn::IfThenElseZero(seen_by(key, block.first + lane), e);
-        }
-        hn::Store(hn::Add(hn::Load(d, partial_sums + lane), e), d, partial_sums + lane);
-        return call_.shape.dropout.probability > 0 ? dropout_.apply(e, key, lane) : e;
+        const auto e = power_of_two_below_zero(hn::MulSub(score, hn::Set(d, scale_), largest));
+        return key > block.first ? hn::IfThenElseZero(seen_by(key, block.first + lane), e) : e;
     }
 
-    // Turns scores into the right panel of the product with the values, in place: word w never reaches a score that is
-    // still to be read. The sums are taken over stretches of keys first, which keeps them accurate for long segments.
-    template <Packing packing>
-    void compute_probabilities(const QueryBlock& block) {
-        constexpr int64_t kStretch = 64;
-        const Floats d;
-        const hn::Rebind<uint32_t, Floats> words;
-        if (call_.shape.dropout.probability > 0) {
-            dropout_.start_block(call_.shape.dropout, item_.segment.first, block);
-        }
-        std::fill_n(sums_, kTileColumns, 0.0F);
-        auto* out = reinterpret_cast<uint32_t*>(scores_);
-        for (int64_t start = 0; start < block.keys; start += kStretch) {
-            HWY_ALIGN float partial_sums[kTileColumns] = {};
-            const int64_t end = std::min(block.keys, start + kStretch);
-            for (int64_t key = start; key < end; key += kPerWord<packing>) {
-                for (int64_t lane = 0; lane < block.width; lane += kLanes, out += kLanes) {
-                    const auto e = exponential_of(block, key, lane, partial_sums);
-                    if constexpr (packing == Packing::floats) {
-                        hn::Store(hn::BitCast(words, e), words, out);
-                    } else {
-                        const auto next =
-                            key + 1 < block.keys ? exponential_of(block, key + 1, lane, partial_sums) : hn::Zero(d);
-                        hn::Store(paired_words(e, next), words, out);
-                    }
-                }
-            }
-            for (int64_t lane = 0; lane < block.width; lane += kLanes) {
-                hn::Store(hn::Add(hn::Load(d, sums_ + lane), hn::Load(d, partial_sums + lane)), d, sums_ + lane);
-            }
-        }
+    HWY_INLINE FloatVector after_dropout(FloatVector e, int64_t key, int64_t lane) const {
+        return dropping_ ? dropout_.apply(e, key, lane) : e;
     }
 
-    void compute_output(const QueryBlock& block) {
+    // Turns the scores of some keys into the right panel of the product with the values; returns the queries' sums.
+    HWY_INLINE FloatVector compute_probabilities(const QueryBlock& block, int64_t start, int64_t end, int64_t lane) {
         const Floats d;
-        const int64_t words = words_of(block.keys, call_.packing);
-        const auto* probabilities = reinterpret_cast<const uint32_t*>(scores_);
+        const auto largest = hn::Load(d, largest_ + lane);
+        auto sum = hn::Zero(d);
+        uint32_t* out = probabilities_ + lane;
+        for (int64_t key = start; key < end; key += kPerWord<packing>, out += block.width) {
+            const auto e = exponential_of(block, key, lane, largest);
+            sum = hn::Add(sum, e);
+            auto word = hn::BitCast(Words(), after_dropout(e, key, lane));
+            if constexpr (packing == Packing::pairs) {
+                const auto next = key + 1 < end ? exponential_of(block, key + 1, lane, largest) : hn::Zero(d);
+                sum = hn::Add(sum, next);
+                word = paired_words(after_dropout(e, key, lane), after_dropout(next, key + 1, lane));
+            }
+            hn::Store(word, Words(), out);
+        }
+        return sum;
+    }
+
+    // turned_[dimension][query] += the part of keys start .. end - 1
+    void add_stretch(const QueryBlock& block, int64_t start, int64_t end) {
+        const Floats d;
+        for (int64_t lane = 0; lane < block.width; lane += kLanes) {
+            const auto sum = compute_probabilities(block, start, end, lane);
+            hn::Store(hn::Add(hn::Load(d, sums_ + lane), sum), d, sums_ + lane);
+        }
         for (int64_t dimension = 0; dimension < size_; dimension += kTileRows) {
-            multiply_tile(value_columns_.from(dimension), probabilities, block.width, words, call_.packing,
-                          Chain::start, turned_ + dimension * kTileColumns);
+            multiply_tile(value_columns_.from(dimension, start / kPerWord<packing>), probabilities_, block.width,
+                          words_of(end - start, packing), packing, start == 0 ? Chain::start : Chain::go_on,
+                          turned_ + dimension * kTileColumns);
         }
-        for (int64_t dimension = 0; dimension < size_; ++dimension) {
-            float* row = turned_ + dimension * kTileColumns;
-            for (int64_t lane = 0; lane < block.width; lane += kLanes) {
-                hn::Store(hn::Div(hn::Load(d, row + lane), hn::Load(d, sums_ + lane)), d, row + lane);
+    }
+
+    void write_output(const QueryBlock& block) {
+        const Floats d;
+        for (int64_t lane = 0; lane < block.width; lane += kLanes) {
+            const auto inverse = hn::Div(hn::Set(d, 1), hn::Load(d, sums_ + lane));
+            for (int64_t dimension = 0; dimension < size_; ++dimension) {
+                float* values = turned_ + dimension * kTileColumns + lane;
+                hn::Store(hn::Mul(hn::Load(d, values), inverse), d, values);
             }
         }
         const int64_t first_row = item_.segment.first + block.first;
         with_type(call_.output, [&](auto typed) HWY_ATTR {
-            write_turned(turned_, straight_, block, size_,
+            write_turned(turned_, straight_, block.count, size_,
                          typed.slice_rows(first_row, block.count).slice_columns(item_.head * size_, size_));
         });
         for (int64_t q = 0; q < block.count; ++q) {
-            const double log_sum = largest_[q] + std::log(static_cast<double>(sums_[q]));
+            const double log_sum = largest_[q] * kLogOfTwo + std::log(static_cast<double>(sums_[q]));
             call_.log_sum.row(first_row + q)[item_.head] = static_cast<float>(log_sum);
         }
     }
@@ -171,6 +181,8 @@ private:
     const AttentionItem& item_;
     int64_t size_;
     int64_t depth_;
+    float scale_;  // of scores in powers of two
+    bool dropping_;
     BlockDropout dropout_;
     uint32_t* key_memory_;
     uint32_t* value_memory_;
@@ -182,6 +194,7 @@ private:
     float* straight_;
     HWY_ALIGN float largest_[kTileColumns];
     HWY_ALIGN float sums_[kTileColumns];
+    HWY_ALIGN uint32_t probabilities_[kStretch / kPerWord<packing> * kTileColumns];
 };
 
 void attention(const Context& context, const AttentionShape& shape, std::span<const Segment> segments,
@@ -190,17 +203,18 @@ void attention(const Context& context, const AttentionShape& shape, std::span<co
     const int64_t longest = longest_of(segments);
     const Arena::Block scratch = context.arena.take(attention_workspace_bytes(longest, shape.head_size, threads));
     auto* memory = reinterpret_cast<float*>(scratch.data());
-    const AttentionCall call{.shape = shape,
-                             .query = query,
-                             .key = key,
-                             .value = value,
-                             .output = output,
-                             .log_sum = log_sum,
-                             .packing = packing_of({query, key, value}, context.set)};
+    const AttentionCall call{
+        .shape = shape, .query = query, .key = key, .value = value, .output = output, .log_sum = log_sum};
+    const Packing packing = packing_of({query, key, value}, context.set);
     const auto items = attention_items(segments, shape.query_heads, threads);
     context.pool.run(static_cast<int64_t>(items.size()), [&](int64_t i, int thread) HWY_ATTR {
         float* own = memory + thread * attention_thread_floats(longest, shape.head_size);
-        HeadForward(call, items[static_cast<size_t>(i)], own).run();
+        const AttentionItem& item = items[static_cast<size_t>(i)];
+        if (packing == Packing::pairs) {
+            HeadForward<Packing::pairs>(call, item, own).run();
+        } else {
+            HeadForward<Packing::floats>(call, item, own).run();
+        }
     });
 }
 

@@ -5,7 +5,7 @@
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
-#include <type_traits>
+#include <limits>
 
 #include "accrue/kernels/cpu/attention-inl.h"
 #include "accrue/kernels/cpu/elementwise.h"
@@ -30,8 +30,19 @@ struct AttentionGradCall {
     Packing packing;
 };
 
-// One thread's work on one segment in one key head, for all query heads that read it. The gradients of keys and values
-// are one chain of additions in the order of heads and queries.
+// Neighbouring keys of a segment: as many as a tile has columns, or what is left.
+struct KeyBlock {
+    int64_t first = 0;  // in the segment
+    int64_t count = 0;
+    int64_t width = 0;  // lanes: count, rounded up to whole vectors
+
+    KeyBlock(int64_t first_key, int64_t length)
+        : first(first_key), count(std::min(kTileColumns, length - first_key)), width(panel_width(0, count)) {}
+};
+
+// One thread's work on one segment in one key head, for all query heads that read it. A row is a query, a lane is one of
+// the block's keys. The gradients of keys and values are one chain of additions in the order of heads and queries, those
+// of queries one in the order of keys.
 template <Packing packing>
 class HeadBackward {
 public:
@@ -39,90 +50,73 @@ public:
         : call_(call),
           segment_(segment),
           key_head_(key_head),
+          group_(call.shape.query_heads / call.shape.key_heads),
           size_(call.shape.head_size),
           depth_(words_of(size_, packing)),
-          head_panels_((size_ + kTileColumns - 1) / kTileColumns) {
+          head_panels_((size_ + kTileColumns - 1) / kTileColumns),
+          panel_lanes_(panel_width(0, (size_ + head_panels_ - 1) / head_panels_)),
+          scale_(static_cast<float>(call.shape.scale / kLogOfTwo)),
+          dropping_(call.shape.dropout.probability > 0),
+          keep_(call.shape.dropout) {
         const AttentionExtents extents(segment.length, size_);
         Scratch scratch(memory);
-        key_memory_ = scratch.words(extents.keys * extents.head);
-        value_memory_ = scratch.words(extents.keys * extents.head);
-        key_column_memory_ = scratch.words(extents.columns * extents.head);
-        d_keys_ = scratch.floats(extents.keys * head_panels_ * kTileColumns);
-        d_values_ = scratch.floats(extents.keys * head_panels_ * kTileColumns);
-        d_scores_ = scratch.words(extents.keys * kTileColumns);
-        query_lanes_ = scratch.words(extents.head * kTileColumns);
-        d_output_lanes_ = scratch.words(extents.head * kTileColumns);
-        query_columns_ = scratch.words(extents.head * kTileColumns);
-        d_output_columns_ = scratch.words(extents.head * kTileColumns);
-        turned_ = scratch.floats(extents.head * kTileColumns);
+        query_memory_ = scratch.words(extents.keys * extents.head);
+        d_output_memory_ = scratch.words(extents.keys * extents.head);
+        query_column_memory_ = scratch.words(extents.columns * extents.head);
+        d_output_column_memory_ = scratch.words(extents.columns * extents.head);
+        d_queries_ = scratch.floats(extents.keys * head_panels_ * kTileColumns);
+        d_keys_ = scratch.floats(extents.key_blocks * kMostQueries * extents.head);
+        d_values_ = scratch.floats(extents.key_blocks * kMostQueries * extents.head);
+        key_lanes_ = scratch.words(extents.head * kTileColumns);
+        value_lanes_ = scratch.words(extents.head * kTileColumns);
+        key_columns_ = scratch.words(extents.head * kTileColumns);
         straight_ = scratch.floats(extents.head * kTileColumns);
-        std::fill_n(d_keys_, extents.keys * head_panels_ * kTileColumns, 0.0F);
-        std::fill_n(d_values_, extents.keys * head_panels_ * kTileColumns, 0.0F);
+        log_sums_ = scratch.floats(extents.columns);
+        means_ = scratch.floats(extents.columns);
     }
 
     void run() {
-        pack_keys_and_values();
-        const int64_t group = call_.shape.query_heads / call_.shape.key_heads;
-        for (int64_t head = key_head_ * group; head < (key_head_ + 1) * group; ++head) {
-            BlockDropout dropout(call_.shape.dropout, head);
+        for (int64_t head = key_head_ * group_; head < (key_head_ + 1) * group_; ++head) {
+            pack_queries(head);
+            load_row_values(head);
             for (int64_t first = 0; first < segment_.length; first += kTileColumns) {
-                const QueryBlock block(first, segment_.length);
-                if (call_.shape.dropout.probability > 0) {
-                    dropout.start_block(call_.shape.dropout, segment_.first, block);
-                }
-                pack_block(block, head);
-                load_row_values(block, head);
-                for (int64_t key = 0; key < block.keys; key += kTileRows) {
-                    add_panel(block, dropout, key);
-                }
-                write_d_query(block, head);
+                add_block(KeyBlock(first, segment_.length), head);
             }
+            write_d_query(head);
         }
-        write_tiles(d_keys_, call_.d_key);
-        write_tiles(d_values_, call_.d_value);
     }
 
 private:
-    using Stored = std::conditional_t<packing == Packing::pairs, Bf16, float>;
+    // Queries whose probabilities stay in the first-level cache until the gradients of keys and values have theirs.
+    static constexpr int64_t kStretchWords = 64;
+    static constexpr int64_t kStretch = kStretchWords * kPerWord<packing>;
 
-    void pack_keys_and_values() {
+    // The head's queries and output gradients: as rows, and with the head's dimensions as rows.
+    void pack_queries(int64_t head) {
         const OperandBlock rows{.first_lane = 0, .lanes = segment_.length, .first_depth = 0, .depth = size_};
         const OperandBlock columns{.first_lane = 0, .lanes = size_, .first_depth = 0, .depth = segment_.length};
-        key_rows_ = rows_of(operand_of(call_.key, segment_, key_head_, size_, Contiguous::depth), rows, packing, depth_,
-                            key_memory_);
-        value_rows_ = rows_of(operand_of(call_.value, segment_, key_head_, size_, Contiguous::depth), rows, packing,
-                              depth_, value_memory_);
-        key_columns_ = rows_of(operand_of(call_.key, segment_, key_head_, size_, Contiguous::lanes), columns, packing,
-                               attention_row_words(words_of(segment_.length, packing)), key_column_memory_);
+        const int64_t stride = attention_row_words(words_of(segment_.length, packing));
+        query_rows_ = rows_of(operand_of(call_.query, segment_, head, size_, Contiguous::depth), rows, packing, depth_,
+                              query_memory_);
+        d_output_rows_ = rows_of(operand_of(call_.d_output, segment_, head, size_, Contiguous::depth), rows, packing,
+                                 depth_, d_output_memory_);
+        query_columns_ = rows_of(operand_of(call_.query, segment_, head, size_, Contiguous::lanes), columns, packing,
+                                 stride, query_column_memory_);
+        d_output_columns_ = rows_of(operand_of(call_.d_output, segment_, head, size_, Contiguous::lanes), columns,
+                                    packing, stride, d_output_column_memory_);
     }
 
-    // The block's queries and output gradients: with queries as lanes, and with the head's dimensions as lanes.
-    void pack_block(const QueryBlock& block, int64_t head) {
-        const OperandBlock lanes{.first_lane = block.first, .lanes = block.count, .first_depth = 0, .depth = size_};
-        const OperandBlock columns{.first_lane = 0, .lanes = size_, .first_depth = block.first, .depth = block.count};
-        const WordRange head_words{0, depth_};
-        const WordRange query_words{0, words_of(block.count, packing)};
-        pack_panel(operand_of(call_.query, segment_, head, size_, Contiguous::depth), lanes, head_words, packing,
-                   block.width, query_lanes_);
-        pack_panel(operand_of(call_.d_output, segment_, head, size_, Contiguous::depth), lanes, head_words, packing,
-                   block.width, d_output_lanes_);
-        pack_columns(operand_of(call_.query, segment_, head, size_, Contiguous::lanes), columns, query_words, packing,
-                     query_columns_);
-        pack_columns(operand_of(call_.d_output, segment_, head, size_, Contiguous::lanes), columns, query_words,
-                     packing, d_output_columns_);
-    }
-
-    // Each query's log_sum and d_output . output.
-    void load_row_values(const QueryBlock& block, int64_t head) {
-        std::fill_n(log_sums_, kTileColumns, 0.0F);
-        std::fill_n(means_, kTileColumns, 0.0F);
+    // Each query's log_sum, for powers of two, and d_output . output. Rows that fill up the last tile get probability 0.
+    void load_row_values(int64_t head) {
+        std::fill_n(log_sums_ + segment_.length, kTileRows, std::numeric_limits<float>::infinity());
+        std::fill_n(means_ + segment_.length, kTileRows, 0.0F);
         with_type(call_.output, [&](auto output) HWY_ATTR {
             with_type(call_.d_output, [&](auto d_output) HWY_ATTR {
-                for (int64_t q = 0; q < block.count; ++q) {
-                    const int64_t row = segment_.first + block.first + q;
+                for (int64_t q = 0; q < segment_.length; ++q) {
+                    const int64_t row = segment_.first + q;
                     const auto* a = output.row(row) + head * size_;
                     const auto* b = d_output.row(row) + head * size_;
-                    log_sums_[q] = call_.log_sum.row(row)[head];
+                    log_sums_[q] = static_cast<float>(call_.log_sum.row(row)[head] / kLogOfTwo);
                     means_[q] = sum_over(size_, [&](int64_t i, int64_t left)
                                                     HWY_ATTR { return hn::Mul(load(a + i, left), load(b + i, left)); });
                 }
@@ -130,98 +124,175 @@ private:
         });
     }
 
-    // Keys key .. key + kTileRows - 1 against the block: their part of all three gradients.
-    void add_panel(const QueryBlock& block, const BlockDropout& dropout, int64_t key) {
+    // The block's keys and values with keys as lanes, and its keys with the head's dimensions as lanes.
+    void pack_block(const KeyBlock& block) {
+        const OperandBlock lanes{.first_lane = block.first, .lanes = block.count, .first_depth = 0, .depth = size_};
+        pack_panel(operand_of(call_.key, segment_, key_head_, size_, Contiguous::depth), lanes, {0, depth_}, packing,
+                   block.width, key_lanes_);
+        pack_panel(operand_of(call_.value, segment_, key_head_, size_, Contiguous::depth), lanes, {0, depth_}, packing,
+                   block.width, value_lanes_);
+        const int64_t words = words_of(block.count, packing);
+        for (int64_t dimension = 0; dimension < size_; dimension += panel_lanes_) {
+            const OperandBlock columns{.first_lane = dimension,
+                                       .lanes = std::min(panel_lanes_, size_ - dimension),
+                                       .first_depth = block.first,
+                                       .depth = block.count};
+            pack_panel(operand_of(call_.key, segment_, key_head_, size_, Contiguous::lanes), columns, {0, words},
+                       packing, panel_width(0, columns.lanes), key_columns_ + dimension * words);
+        }
+    }
+
+    // All queries that see the block's keys: their part of all three gradients.
+    void add_block(const KeyBlock& block, int64_t head) {
+        pack_block(block);
+        const int64_t place = group_ == 1 ? 0 : block.first * AttentionExtents(segment_.length, size_).head;
+        const int64_t after = std::clamp<int64_t>(segment_.length - block.first - kTileColumns, 0, kTileColumns);
+        const SoonRows next_keys = soon_rows_of(operand_of(call_.key, segment_, key_head_, size_, Contiguous::depth),
+                                                block.first + kTileColumns, after, size_);
+        const SoonRows next_values =
+            soon_rows_of(operand_of(call_.value, segment_, key_head_, size_, Contiguous::depth),
+                         block.first + kTileColumns, after, size_);
+        Chain chain = head % group_ == 0 ? Chain::start : Chain::go_on;
+        for (int64_t start = block.first / kTileRows * kTileRows; start < segment_.length; start += kStretch) {
+            const int64_t end = std::min(segment_.length, start + kStretch);
+            for (int64_t query = start; query < end; query += kTileRows) {
+                const int64_t offset = (query - start) / kPerWord<packing> * block.width;
+                next_keys.ask_for((query - block.first) / kTileRows);
+                next_values.ask_for((query - block.first) / kTileRows);
+                add_tile(block, head, query, probabilities_ + offset, d_scores_ + offset);
+            }
+            add_products(block, d_output_columns_, probabilities_, start, end, chain, d_values_ + place);
+            add_products(block, query_columns_, d_scores_, start, end, chain, d_keys_ + place);
+            chain = Chain::go_on;
+        }
+        if ((head + 1) % group_ == 0) {
+            write_block(block, d_values_ + place, 1, call_.d_value);
+            write_block(block, d_keys_ + place, call_.shape.scale, call_.d_key);
+        }
+    }
+
+    // Queries query .. query + kTileRows - 1: the words of their probabilities and of their scores' gradients, and the
+    // block's part of their own gradients.
+    void add_tile(const KeyBlock& block, int64_t head, int64_t query, uint32_t* probability_words,
+                  uint32_t* d_score_words) {
+        Tile tile;
+        multiply_tile(query_rows_.from(query), key_lanes_, block.width, depth_, packing, Chain::start, tile.scores);
+        multiply_tile(d_output_rows_.from(query), value_lanes_, block.width, depth_, packing, Chain::start,
+                      tile.d_probabilities);
+        if (dropping_ || query < block.first + block.width - 1) {
+            differentiate<Elements::some>(block, head, query, tile, probability_words, d_score_words);
+        } else {
+            differentiate<Elements::all>(block, head, query, tile, probability_words, d_score_words);
+        }
+        const LeftRows rows = packing == Packing::pairs ? LeftRows{tile.d_score_rows, kTileColumns / 2, kTileRows}
+                                                        : LeftRows{d_score_words, block.width, kTileRows};
+        const int64_t words = words_of(block.count, packing);
+        const int64_t seen = words_of(std::min(block.count, query + kTileRows - block.first), packing);
+        float* sums = d_queries_ + query * head_panels_ * kTileColumns;
+        for (int64_t dimension = 0; dimension < size_; dimension += panel_lanes_, sums += kTileElements) {
+            multiply_tile(rows, key_columns_ + dimension * words,
+                          panel_width(0, std::min(panel_lanes_, size_ - dimension)), seen, packing,
+                          block.first == 0 ? Chain::start : Chain::go_on, sums);
+        }
+    }
+
+    struct Tile {
         HWY_ALIGN float scores[kTileElements];
         HWY_ALIGN float d_probabilities[kTileElements];
-        HWY_ALIGN Stored probabilities[kTileElements];
-        HWY_ALIGN Stored d_scores[kTileElements];
-        multiply_tile(key_rows_.from(key), query_lanes_, block.width, depth_, packing, Chain::start, scores);
-        multiply_tile(value_rows_.from(key), d_output_lanes_, block.width, depth_, packing, Chain::start,
-                      d_probabilities);
-        for (int64_t row = 0; row < kTileRows; row += kPerWord<packing>) {
-            for (int64_t lane = 0; lane < block.width; lane += kLanes) {
-                const Place place{.key = key + row, .lane = lane, .offset = row * kTileColumns + lane};
-                const auto d_score =
-                    differentiate(block, dropout, place, scores, d_probabilities, probabilities, d_scores);
-                auto word = hn::BitCast(Words(), d_score);
-                if constexpr (packing == Packing::pairs) {
-                    const Place next{.key = place.key + 1, .lane = lane, .offset = place.offset + kTileColumns};
-                    word = paired_words(
-                        d_score, differentiate(block, dropout, next, scores, d_probabilities, probabilities, d_scores));
-                }
-                hn::Store(word, Words(), d_scores_ + place.key / kPerWord<packing> * block.width + lane);
-            }
-        }
-        add_products(block, probabilities, d_output_columns_, d_values_ + key * head_panels_ * kTileColumns);
-        add_products(block, d_scores, query_columns_, d_keys_ + key * head_panels_ * kTileColumns);
-    }
-
-    // One key and the queries from `lane` on; where they lie in a tile.
-    struct Place {
-        int64_t key;
-        int64_t lane;
-        int64_t offset;
+        HWY_ALIGN uint32_t d_score_rows[kTileElements / 2];  // bf16, only for pairs
     };
 
-    // Probabilities and the scores' gradients of one vector of a tile; returns the latter.
-    HWY_INLINE FloatVector differentiate(const QueryBlock& block, const BlockDropout& dropout, const Place& place,
-                                         const float* scores, const float* d_probabilities, Stored* probabilities,
-                                         Stored* d_scores) const {
+    // Whether every element of a tile is seen and kept.
+    enum class Elements { all, some };
+
+    template <Elements elements>
+    HWY_INLINE void differentiate(const KeyBlock& block, int64_t head, int64_t query, Tile& tile,
+                                  uint32_t* HWY_RESTRICT probability_words,
+                                  uint32_t* HWY_RESTRICT d_score_words) const {
+        const int64_t width = block.width;
+        auto* rows = reinterpret_cast<Bf16*>(tile.d_score_rows);
+        for (int64_t row = 0; row < kTileRows; row += kPerWord<packing>) {
+            for (int64_t lane = 0; lane < width; lane += kLanes) {
+                const int64_t offset = row * kTileColumns + lane;
+                const Gradients first = gradients_of<elements>(block, head, query + row, lane, tile, offset);
+                auto probability_word = hn::BitCast(Words(), first.probability);
+                auto d_score_word = hn::BitCast(Words(), first.d_score);
+                if constexpr (packing == Packing::pairs) {
+                    const int64_t next = offset + kTileColumns;
+                    const Gradients second = gradients_of<elements>(block, head, query + row + 1, lane, tile, next);
+                    probability_word = paired_words(first.probability, second.probability);
+                    d_score_word = store_and_pair(first.d_score, second.d_score, rows + offset, rows + next);
+                }
+                const int64_t word = row / kPerWord<packing> * width + lane;
+                hn::Store(probability_word, Words(), probability_words + word);
+                hn::Store(d_score_word, Words(), d_score_words + word);
+            }
+        }
+    }
+
+    struct Gradients {
+        FloatVector probability;  // after dropout
+        FloatVector d_score;      // before it is scaled
+    };
+
+    // One query and the keys from `lane` on.
+    template <Elements elements>
+    HWY_INLINE Gradients gradients_of(const KeyBlock& block, int64_t head, int64_t query, int64_t lane,
+                                      const Tile& tile, int64_t offset) const {
         const Floats d;
-        const auto scale = hn::Set(d, call_.shape.scale);
-        const auto score = hn::Load(d, scores + place.offset);
-        const auto p = exponential_below_zero(hn::MulSub(score, scale, hn::Load(d, log_sums_ + place.lane)));
-        auto d_p = hn::Load(d, d_probabilities + place.offset);
+        const auto score = hn::Load(d, tile.scores + offset);
+        const auto p = power_of_two_below_zero(hn::MulSub(score, hn::Set(d, scale_), hn::Set(d, log_sums_[query])));
+        auto d_p = hn::Load(d, tile.d_probabilities + offset);
+        const auto mean = hn::Set(d, means_[query]);
+        if constexpr (elements == Elements::all) {
+            return {p, hn::Mul(p, hn::Sub(d_p, mean))};
+        }
         auto dropped = p;
-        if (call_.shape.dropout.probability > 0) {
-            dropped = dropout.apply(p, place.key, place.lane);
-            d_p = dropout.apply(d_p, place.key, place.lane);
+        if (dropping_) {
+            const int64_t row = segment_.first + std::min(query, segment_.length - 1);
+            const uint64_t of_row = mix(call_.shape.dropout.site, call_.shape.dropout.rows.data[row]);
+            const uint64_t column = (static_cast<uint64_t>(head) << 32) + static_cast<uint64_t>(block.first + lane);
+            const auto seed_of = [&](int64_t i)
+                                     HWY_ATTR { return of_row + (column + static_cast<uint64_t>(i)) * kColumnStep; };
+            dropped = keep_.apply(p, seed_of);
+            d_p = keep_.apply(d_p, seed_of);
         }
-        auto d_score = hn::Mul(hn::Mul(p, hn::Sub(d_p, hn::Load(d, means_ + place.lane))), scale);
-        if (place.key > block.first) {
-            const auto seen = seen_by(place.key, block.first + place.lane);
-            dropped = hn::IfThenElseZero(seen, dropped);
-            d_score = hn::IfThenElseZero(seen, d_score);
-        }
-        store_quickly(dropped, probabilities + place.offset);
-        store_quickly(d_score, d_scores + place.offset);
-        return d_score;
+        const auto seen = seen_up_to(query, block.first + lane);
+        return {hn::IfThenElseZero(seen, dropped), hn::IfThenElseZero(seen, hn::Mul(p, hn::Sub(d_p, mean)))};
     }
 
-    // tiles[key, dimension] += sum over the block's queries of left[key, query] * right[query, dimension]
-    void add_products(const QueryBlock& block, const Stored* left, const uint32_t* right, float* tiles) const {
-        const LeftRows rows{reinterpret_cast<const uint32_t*>(left), kTileColumns / kPerWord<packing>, kTileRows};
-        const int64_t words = words_of(block.count, packing);
-        for (int64_t dimension = 0; dimension < size_; dimension += kTileColumns) {
-            multiply_tile(rows, right + dimension * words, panel_width(dimension, size_), words, packing, Chain::go_on,
-                          tiles + dimension * kTileRows);
-        }
-    }
-
-    void write_d_query(const QueryBlock& block, int64_t head) {
-        const int64_t words = words_of(block.keys, packing);
+    // turned[dimension][key] (+)= sum over queries start .. end - 1 of columns[dimension, query] * right[query, key]
+    void add_products(const KeyBlock& block, const LeftRows& columns, const uint32_t* right, int64_t start, int64_t end,
+                      Chain chain, float* turned) const {
         for (int64_t dimension = 0; dimension < size_; dimension += kTileRows) {
-            multiply_tile(key_columns_.from(dimension), d_scores_, block.width, words, packing, Chain::start,
-                          turned_ + dimension * kTileColumns);
+            multiply_tile(columns.from(dimension, start / kPerWord<packing>), right, block.width,
+                          words_of(end - start, packing), packing, chain, turned + dimension * kTileColumns);
         }
-        const int64_t first_row = segment_.first + block.first;
-        with_type(call_.d_query, [&](auto typed) HWY_ATTR {
-            write_turned(turned_, straight_, block, size_,
-                         typed.slice_rows(first_row, block.count).slice_columns(head * size_, size_));
+    }
+
+    void write_block(const KeyBlock& block, float* turned, float scale, AnyView output) {
+        const Floats d;
+        for (int64_t i = 0; i < size_ * kTileColumns; i += kLanes) {
+            hn::Store(hn::Mul(hn::Load(d, turned + i), hn::Set(d, scale)), d, turned + i);
+        }
+        with_type(output, [&](auto typed) HWY_ATTR {
+            write_turned(
+                turned, straight_, block.count, size_,
+                typed.slice_rows(segment_.first + block.first, block.count).slice_columns(key_head_ * size_, size_));
         });
     }
 
-    void write_tiles(const float* tiles, AnyView output) const {
-        with_type(output, [&](auto typed) HWY_ATTR {
-            for (int64_t key = 0; key < segment_.length; ++key) {
-                const float* panels = tiles + key / kTileRows * kTileRows * head_panels_ * kTileColumns;
-                auto* row = typed.row(segment_.first + key) + key_head_ * size_;
-                for (int64_t dimension = 0; dimension < size_; dimension += kTileColumns) {
-                    const float* from = panels + dimension * kTileRows + key % kTileRows * kTileColumns;
-                    auto* to = row + dimension;
-                    for_lanes(std::min(kTileColumns, size_ - dimension),
-                              [&](int64_t i, int64_t left) HWY_ATTR { store(load(from + i, left), to + i, left); });
+    void write_d_query(int64_t head) const {
+        const auto scale = hn::Set(Floats(), call_.shape.scale);
+        with_type(call_.d_query, [&](auto typed) HWY_ATTR {
+            for (int64_t query = 0; query < segment_.length; ++query) {
+                const int64_t row = query % kTileRows;
+                const float* from = d_queries_ + (query - row) * head_panels_ * kTileColumns + row * kTileColumns;
+                auto* to = typed.row(segment_.first + query) + head * size_;
+                for (int64_t dimension = 0; dimension < size_; dimension += panel_lanes_, from += kTileElements) {
+                    for_lanes(std::min(panel_lanes_, size_ - dimension), [&](int64_t i, int64_t left) HWY_ATTR {
+                        store(hn::Mul(load(from + i, left), scale), to + dimension + i, left);
+                    });
                 }
             }
         });
@@ -230,26 +301,34 @@ private:
     const AttentionGradCall& call_;
     const Segment& segment_;
     int64_t key_head_;
+    int64_t group_;
     int64_t size_;
     int64_t depth_;
-    int64_t head_panels_;
-    uint32_t* key_memory_;
-    uint32_t* value_memory_;
-    uint32_t* key_column_memory_;
-    LeftRows key_rows_{};  // rows are keys, the depth is the head
-    LeftRows value_rows_{};
-    LeftRows key_columns_{};  // rows are the head's dimensions, the depth is the keys
-    float* d_keys_;           // tiles: for each panel of keys, its panels of dimensions
+    int64_t head_panels_;  // of the head's dimensions as lanes,
+    int64_t panel_lanes_;  // each this wide: as even as can be, since narrow tiles are slow
+    float scale_;          // of scores in powers of two
+    bool dropping_;
+    KeepRule keep_;
+    uint32_t* query_memory_;
+    uint32_t* d_output_memory_;
+    uint32_t* query_column_memory_;
+    uint32_t* d_output_column_memory_;
+    LeftRows query_rows_{};  // rows are queries, the depth is the head
+    LeftRows d_output_rows_{};
+    LeftRows query_columns_{};  // rows are the head's dimensions, the depth is the queries
+    LeftRows d_output_columns_{};
+    float* d_queries_;  // tiles: for each panel of queries, its panels of dimensions
+    float* d_keys_;     // turned: for each block, dimensions by keys
     float* d_values_;
-    uint32_t* d_scores_;     // right panel: lanes are queries, the depth is the keys
-    uint32_t* query_lanes_;  // right panels: lanes are queries, the depth is the head
-    uint32_t* d_output_lanes_;
-    uint32_t* query_columns_;  // right panels: lanes are the head's dimensions, the depth is the queries
-    uint32_t* d_output_columns_;
-    float* turned_;
+    uint32_t* key_lanes_;  // right panels: lanes are keys, the depth is the head
+    uint32_t* value_lanes_;
+    uint32_t* key_columns_;  // right panels: lanes are the head's dimensions, the depth is the keys
     float* straight_;
-    HWY_ALIGN float log_sums_[kTileColumns];
-    HWY_ALIGN float means_[kTileColumns];
+    float* log_sums_;
+    float* means_;
+    HWY_ALIGN uint32_t
+        probabilities_[kStretchWords * kTileColumns];  // right panels: lanes are keys, the depth is queries
+    HWY_ALIGN uint32_t d_scores_[kStretchWords * kTileColumns];
 };
 
 void attention_grad(const Context& context, const AttentionShape& shape, std::span<const Segment> segments,

@@ -53,12 +53,14 @@ inline constexpr int64_t kMostRows = 8;
 struct AttentionExtents {
     int64_t keys = 0;
     int64_t head = 0;
-    int64_t columns = 0;  // of a row of keys' words
+    int64_t columns = 0;     // of a row of keys' words
+    int64_t key_blocks = 0;  // of kMostQueries
 
     constexpr AttentionExtents(int64_t longest, int64_t head_size)
         : keys((longest + kMostRows - 1) / kMostRows * kMostRows),
           head((head_size + 15) / 16 * 16),
-          columns(attention_row_words(keys)) {}
+          columns(attention_row_words(keys)),
+          key_blocks((longest + kMostQueries - 1) / kMostQueries) {}
 };
 
 // attention takes, per thread: packed keys and values, the scores of a block, its output and that turned around.
@@ -71,13 +73,13 @@ struct AttentionExtents {
     return threads * attention_thread_floats(longest, head_size) * 4;
 }
 
-// attention_grad takes, per thread: keys packed twice, values, the gradients of both in tiles, the scores' gradients of
-// a block, the block's queries and output gradients packed twice, its query gradient and that turned around.
+// attention_grad takes, per thread: queries and output gradients packed twice, the gradients of queries in tiles, those
+// of keys and values turned around, a block's keys packed twice, its values, a gradient turned back, two values a row.
 [[nodiscard]] constexpr int64_t attention_grad_thread_floats(int64_t longest, int64_t head_size) {
     const AttentionExtents extents(longest, head_size);
     const int64_t tiled_head = (extents.head + kMostQueries - 1) / kMostQueries * kMostQueries;
-    return (2 * extents.keys + extents.columns) * extents.head + 2 * extents.keys * tiled_head +
-           (extents.keys + 6 * extents.head) * kMostQueries;
+    return 2 * (extents.keys + extents.columns) * extents.head + extents.keys * tiled_head +
+           (2 * extents.key_blocks + 4) * kMostQueries * extents.head + 2 * extents.columns;
 }
 
 [[nodiscard]] constexpr int64_t attention_grad_workspace_bytes(int64_t longest, int64_t head_size, int threads) {

@@ -135,13 +135,31 @@ HWY_INLINE hn::Vec<hn::Rebind<uint16_t, Floats>> bf16_bits_quickly(FloatVector v
     return hn::Vec<hn::Rebind<uint16_t, Floats>>{halves};
 }
 
-// Words with `low` in their lower halves and `high` in their upper ones.
-HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> paired_words(FloatVector low, FloatVector high) {
+// The lanes of `low`, and after them those of `high`.
+HWY_INLINE __m512i bf16_of_both(FloatVector low, FloatVector high) {
     __m512i halves;
     asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(halves) : "v"(low.raw), "v"(high.raw));
-    const __m512i side_by_side = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
-                                                  22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return hn::Vec<hn::Rebind<uint32_t, Floats>>{_mm512_permutexvar_epi16(side_by_side, halves)};
+    return halves;
+}
+
+HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> side_by_side(__m512i halves) {
+    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return hn::Vec<hn::Rebind<uint32_t, Floats>>{_mm512_permutexvar_epi16(order, halves)};
+}
+
+// Words with `low` in their lower halves and `high` in their upper ones.
+HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> paired_words(FloatVector low, FloatVector high) {
+    return side_by_side(bf16_of_both(low, high));
+}
+
+// The same, where each is also wanted for itself.
+HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> store_and_pair(FloatVector low, FloatVector high, Bf16* to_low,
+                                                                Bf16* to_high) {
+    const __m512i halves = bf16_of_both(low, high);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to_low), _mm512_castsi512_si256(halves));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to_high), _mm512_extracti64x4_epi64(halves, 1));
+    return side_by_side(halves);
 }
 
 #else
@@ -152,6 +170,13 @@ HWY_INLINE hn::Vec<hn::Rebind<uint16_t, Floats>> bf16_bits_quickly(FloatVector v
 
 HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> paired_words(FloatVector low, FloatVector high) {
     return hn::Or(bf16_words(low), hn::ShiftLeft<16>(bf16_words(high)));
+}
+
+HWY_INLINE hn::Vec<hn::Rebind<uint32_t, Floats>> store_and_pair(FloatVector low, FloatVector high, Bf16* to_low,
+                                                                Bf16* to_high) {
+    store(low, to_low, kLanes);
+    store(high, to_high, kLanes);
+    return paired_words(low, high);
 }
 
 #endif
@@ -248,67 +273,29 @@ HWY_INLINE FloatVector at_most(FloatVector x, float most) {
 #endif
 }
 
-// e^r for r = x - n log(2), where n is the whole number for which |r| <= log(2) / 2.
-HWY_INLINE FloatVector exponential_near_zero(FloatVector n, FloatVector x) {
-    const Floats d;
-    // log(2) in two parts, of which the first times n is exact.
-    auto r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125F), x);
-    r = hn::NegMulAdd(n, hn::Set(d, 1.428606765330187045e-6F), r);
-    // (e^r - 1 - r) / r^2; coefficients as in Highway's math-inl.h.
-    auto series = hn::MulAdd(hn::Set(d, 0.000198527617612853646F), r, hn::Set(d, 0.00139304355252534151F));
-    series = hn::MulAdd(series, r, hn::Set(d, 0.00833336077630519867F));
-    series = hn::MulAdd(series, r, hn::Set(d, 0.0416664853692054749F));
-    series = hn::MulAdd(series, r, hn::Set(d, 0.166666671633720398F));
-    series = hn::MulAdd(series, r, hn::Set(d, 0.5F));
-    return hn::Add(hn::MulAdd(series, hn::Mul(r, r), r), hn::Set(d, 1.0F));
-}
-
-// e^x to about one unit in the last place, for -87.3 <= x <= 88.3 or NaN. Highway's own turns NaN into 0 and takes
-// twice as long, because it goes through integers and keeps denormals.
-HWY_INLINE FloatVector exponential_within(FloatVector x) {
-    const Floats d;
-    const hn::Rebind<int32_t, Floats> integers;
-    // Adding 1.5 * 2^23 rounds to a whole number and leaves it in the lower bits.
-    const auto magic = hn::Set(d, 12582912.0F);
-    const auto shifted = hn::MulAdd(x, hn::Set(d, 1.44269504088896341F), magic);
-    const auto fraction = exponential_near_zero(hn::Sub(shifted, magic), x);
-    const auto exponent = hn::Add(hn::BitCast(integers, shifted), hn::Set(integers, 127));
-    return hn::Mul(fraction, hn::BitCast(d, hn::ShiftLeft<23>(exponent)));
-}
-
-// The same for all x: 0 below -87.3, infinity above 88.3.
-HWY_INLINE FloatVector exponential(FloatVector x) {
-    const Floats d;
-    const auto large = hn::Gt(x, hn::Set(d, 88.3F));
-    const auto result =
-        hn::IfThenElse(large, hn::Set(d, std::numeric_limits<float>::infinity()), exponential_within(x));
-    return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3F)), result);
-}
-
-// For x <= 0 or NaN, in fewer steps: below -87.3 it stays at e^-87.3, about 10^-38.
-HWY_INLINE FloatVector exponential_below_zero(FloatVector x) {
-    return exponential_within(at_least(x, -87.3F));
-}
-
 inline constexpr float kLog2E = 1.4426950408889634F;
 
-// 2^t to about one unit in the last place, for -126.5 <= t <= 127.5 or NaN; infinity from there to 128.5. For arguments
-// that can be had in units of log(2): less work than e^x.
+// 2^t to within one and a half units in the last place, for -126.5 <= t <= 127.5 or NaN; infinity from there to 128.5.
+// Less work than e^x, which would first bring its argument into units of log(2).
 HWY_INLINE FloatVector power_of_two(FloatVector t) {
     const Floats d;
     const hn::Rebind<int32_t, Floats> integers;
-    // Adding 1.5 * 2^23 + 127 rounds to a whole number and leaves the exponent's bits in the lower ones.
+    // Adding 1.5 * 2^23 + 127 rounds to a whole number and leaves it, as a float's exponent, in the lower bits.
     const auto magic = hn::Set(d, 12583039.0F);
     const auto shifted = hn::Add(t, magic);
     const auto r = hn::Sub(t, hn::Sub(shifted, magic));
-    // The polynomial of degree 6 nearest to 2^r for |r| <= 1/2; its relative error is 2e-8.
-    auto series = hn::MulAdd(hn::Set(d, 0.0001534581243F), r, hn::Set(d, 0.001339993090F));
-    series = hn::MulAdd(series, r, hn::Set(d, 0.009618489072F));
-    series = hn::MulAdd(series, r, hn::Set(d, 0.05550328642F));
-    series = hn::MulAdd(series, r, hn::Set(d, 0.2402264625F));
-    series = hn::MulAdd(series, r, hn::Set(d, 0.6931471825F));
+    // The polynomial with the smallest relative error, 9e-8, among those that give 1 at 0.
+    auto series = hn::MulAdd(hn::Set(d, 0.00132647331F), r, hn::Set(d, 0.00967151299F));
+    series = hn::MulAdd(series, r, hn::Set(d, 0.0555073358F));
+    series = hn::MulAdd(series, r, hn::Set(d, 0.240222424F));
+    series = hn::MulAdd(series, r, hn::Set(d, 0.693147004F));
     series = hn::MulAdd(series, r, hn::Set(d, 1.0F));
     return hn::Mul(series, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(integers, shifted))));
+}
+
+// The same for t <= 0 or NaN: below -126 it stays at 2^-126.
+HWY_INLINE FloatVector power_of_two_below_zero(FloatVector t) {
+    return power_of_two(at_least(t, -126));
 }
 
 }  // namespace accrue::cpu::HWY_NAMESPACE

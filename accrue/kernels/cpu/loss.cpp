@@ -41,7 +41,7 @@ public:
     explicit Exponentials(float largest) : largest_(hn::Set(Floats(), largest)) {}
 
     HWY_INLINE FloatVector of(FloatVector x) const {
-        return power_of_two(at_least(hn::Mul(hn::Sub(x, largest_), hn::Set(Floats(), kLog2E)), -126));
+        return power_of_two_below_zero(hn::Mul(hn::Sub(x, largest_), hn::Set(Floats(), kLog2E)));
     }
 
 private:

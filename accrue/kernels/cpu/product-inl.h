@@ -46,6 +46,15 @@ struct LeftRows {
 
     // Where row r of a tile lies; a tile's missing rows read the last one, and nobody looks at their sums.
     [[nodiscard]] HWY_INLINE const uint32_t* row(int64_t r) const { return first + std::min(r, count - 1) * stride; }
+    // The same for all rows of a tile, step by step: of the minimum the compiler makes a vector, which would wait until
+    // the multiply-adds of the tile before are through.
+    HWY_INLINE void locate(const uint32_t* (&rows)[kTileRows]) const {
+        rows[0] = first;
+#pragma GCC unroll 8
+        for (int64_t r = 1; r < kTileRows; ++r) {
+            rows[r] = rows[r - 1] + (r < count ? stride : 0);
+        }
+    }
     // The rows from r on, from their word `word` on.
     [[nodiscard]] HWY_INLINE LeftRows from(int64_t r, int64_t word = 0) const {
         return {first + r * stride + word, stride, count - r};
@@ -146,19 +155,47 @@ struct NothingSoon {
     HWY_INLINE void ask_for(int64_t /*part*/) const {}
 };
 
-// tile[kTileRows, vectors] (+)= left rows * right panel. Each broadcast of the left side serves all `vectors`
-// multiply-adds: as a memory operand of each it would cost a load every time.
+// The sums of a tile while it is multiplied: registers.
+template <int vectors, class Vector>
+using TileSums = Vector[kTileRows][vectors];
+
+// Whether a word is the tile's last: then each sum is stored as soon as it is complete. Stores in one run at the end hold
+// up the multiply-adds of the tile after it, by about 20 cycles.
+enum class Place { before_last, last };
+
+// sums += word `word` of the left rows * one vector of each of the right columns. Each broadcast of the left side serves
+// all `vectors` multiply-adds: as a memory operand of each it would cost a load every time.
+template <int vectors, Place place>
+HWY_INLINE void add_floats(const uint32_t* const (&rows)[kTileRows], int64_t word, const uint32_t* HWY_RESTRICT right,
+                           TileSums<vectors, FloatVector>& sums, float* HWY_RESTRICT tile) {
+    const Floats d;
+    const hn::Rebind<uint32_t, Floats> as_words;
+    FloatVector columns[vectors];
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; ++v) {
+        columns[v] = hn::BitCast(d, hn::Load(as_words, right + v * kLanes));
+    }
+#pragma GCC unroll 8
+    for (int row = 0; row < kTileRows; ++row) {
+        const FloatVector value = hn::BitCast(d, hn::Set(as_words, rows[row][word]));
+#pragma GCC unroll 3
+        for (int v = 0; v < vectors; ++v) {
+            sums[row][v] = hn::MulAdd(value, columns[v], sums[row][v]);
+            if constexpr (place == Place::last) {
+                hn::Store(sums[row][v], d, tile + row * kTileColumns + v * kLanes);
+            }
+        }
+    }
+}
+
+// tile[kTileRows, vectors] (+)= left rows * right panel of at least one word.
 template <int vectors, class Later>
 HWY_NOINLINE void multiply_floats(const LeftRows& left, const uint32_t* HWY_RESTRICT right, int64_t words, Chain chain,
                                   const Later& soon, float* HWY_RESTRICT tile) {
     const uint32_t* rows[kTileRows];
-#pragma GCC unroll 8
-    for (int row = 0; row < kTileRows; ++row) {
-        rows[row] = left.row(row);
-    }
+    left.locate(rows);
     const Floats d;
-    const hn::Rebind<uint32_t, Floats> as_words;
-    FloatVector sums[kTileRows][vectors];
+    TileSums<vectors, FloatVector> sums;
 #pragma GCC unroll 8
     for (int row = 0; row < kTileRows; ++row) {
 #pragma GCC unroll 3
@@ -166,48 +203,50 @@ HWY_NOINLINE void multiply_floats(const LeftRows& left, const uint32_t* HWY_REST
             sums[row][v] = chain == Chain::start ? hn::Zero(d) : hn::Load(d, tile + row * kTileColumns + v * kLanes);
         }
     }
+    const int64_t last = words - 1;
     int64_t word = 0;
     for (int64_t part = 0; part < Later::kParts; ++part) {
         soon.ask_for(part);
-        for (const int64_t end = part + 1 < Later::kParts ? word + words / Later::kParts : words; word < end; ++word) {
-            FloatVector columns[vectors];
-#pragma GCC unroll 3
-            for (int v = 0; v < vectors; ++v) {
-                columns[v] = hn::BitCast(d, hn::Load(as_words, right + v * kLanes));
-            }
-#pragma GCC unroll 8
-            for (int row = 0; row < kTileRows; ++row) {
-                const FloatVector value = hn::BitCast(d, hn::Set(as_words, rows[row][word]));
-#pragma GCC unroll 3
-                for (int v = 0; v < vectors; ++v) {
-                    sums[row][v] = hn::MulAdd(value, columns[v], sums[row][v]);
-                }
-            }
+        for (const int64_t end = part + 1 < Later::kParts ? word + last / Later::kParts : last; word < end; ++word) {
+            add_floats<vectors, Place::before_last>(rows, word, right, sums, tile);
             right += vectors * kLanes;
         }
     }
-#pragma GCC unroll 8
-    for (int row = 0; row < kTileRows; ++row) {
-#pragma GCC unroll 3
-        for (int v = 0; v < vectors; ++v) {
-            hn::Store(sums[row][v], d, tile + row * kTileColumns + v * kLanes);
-        }
-    }
+    add_floats<vectors, Place::last>(rows, last, right, sums, tile);
 }
 
 #if HWY_TARGET == HWY_AVX3
 
 // The same with two bf16 products a word. Highway 1.0.3 has no such operation, hence the intrinsics.
+template <int vectors, Place place>
+inline __attribute__((always_inline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void add_pairs(
+    const uint32_t* const (&rows)[kTileRows], int64_t word, const uint32_t* HWY_RESTRICT right,
+    TileSums<vectors, __m512>& sums, float* HWY_RESTRICT tile) {
+    __m512bh columns[vectors];
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; ++v) {
+        columns[v] = (__m512bh)_mm512_load_si512(right + v * kLanes);
+    }
+#pragma GCC unroll 8
+    for (int row = 0; row < kTileRows; ++row) {
+        const __m512bh value = (__m512bh)_mm512_set1_epi32(static_cast<int>(rows[row][word]));
+#pragma GCC unroll 3
+        for (int v = 0; v < vectors; ++v) {
+            sums[row][v] = _mm512_dpbf16_ps(sums[row][v], value, columns[v]);
+            if constexpr (place == Place::last) {
+                _mm512_store_ps(tile + row * kTileColumns + v * kLanes, sums[row][v]);
+            }
+        }
+    }
+}
+
 template <int vectors, class Later>
 __attribute__((noinline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void multiply_pairs(
     const LeftRows& left, const uint32_t* HWY_RESTRICT right, int64_t words, Chain chain, const Later& soon,
     float* HWY_RESTRICT tile) {
     const uint32_t* rows[kTileRows];
-#pragma GCC unroll 8
-    for (int row = 0; row < kTileRows; ++row) {
-        rows[row] = left.row(row);
-    }
-    __m512 sums[kTileRows][vectors];
+    left.locate(rows);
+    TileSums<vectors, __m512> sums;
 #pragma GCC unroll 8
     for (int row = 0; row < kTileRows; ++row) {
 #pragma GCC unroll 3
@@ -216,33 +255,16 @@ __attribute__((noinline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")
                 chain == Chain::start ? _mm512_setzero_ps() : _mm512_load_ps(tile + row * kTileColumns + v * kLanes);
         }
     }
+    const int64_t last = words - 1;
     int64_t word = 0;
     for (int64_t part = 0; part < Later::kParts; ++part) {
         soon.ask_for(part);
-        for (const int64_t end = part + 1 < Later::kParts ? word + words / Later::kParts : words; word < end; ++word) {
-            __m512bh columns[vectors];
-#pragma GCC unroll 3
-            for (int v = 0; v < vectors; ++v) {
-                columns[v] = (__m512bh)_mm512_load_si512(right + v * kLanes);
-            }
-#pragma GCC unroll 8
-            for (int row = 0; row < kTileRows; ++row) {
-                const __m512bh value = (__m512bh)_mm512_set1_epi32(static_cast<int>(rows[row][word]));
-#pragma GCC unroll 3
-                for (int v = 0; v < vectors; ++v) {
-                    sums[row][v] = _mm512_dpbf16_ps(sums[row][v], value, columns[v]);
-                }
-            }
+        for (const int64_t end = part + 1 < Later::kParts ? word + last / Later::kParts : last; word < end; ++word) {
+            add_pairs<vectors, Place::before_last>(rows, word, right, sums, tile);
             right += vectors * kLanes;
         }
     }
-#pragma GCC unroll 8
-    for (int row = 0; row < kTileRows; ++row) {
-#pragma GCC unroll 3
-        for (int v = 0; v < vectors; ++v) {
-            _mm512_store_ps(tile + row * kTileColumns + v * kLanes, sums[row][v]);
-        }
-    }
+    add_pairs<vectors, Place::last>(rows, last, right, sums, tile);
 }
 
 #else
@@ -261,6 +283,12 @@ void multiply_pairs(const LeftRows& left, const uint32_t* right, int64_t words, 
 template <class Later = NothingSoon>
 inline void multiply_tile(const LeftRows& left, const uint32_t* right, int64_t width, int64_t words, Packing packing,
                           Chain chain, float* tile, const Later& soon = {}) {
+    if (words == 0) {
+        if (chain == Chain::start) {
+            std::fill_n(tile, kTileElements, 0.0F);
+        }
+        return;
+    }
     const bool pairs = packing == Packing::pairs;
     switch (width / kLanes) {
         case 1:
