@@ -21,9 +21,9 @@ constexpr std::chrono::microseconds kSpin{500};
 
 template <class Condition>
 bool seen_while_spinning(const Condition& condition) {
-    constexpr int kLooksBetweenClocks = 64;
+    constexpr int kLooksBetweenYields = 64;
     for (const auto end = std::chrono::steady_clock::now() + kSpin; std::chrono::steady_clock::now() < end;) {
-        for (int look = 0; look < kLooksBetweenClocks; ++look) {
+        for (int look = 0; look < kLooksBetweenYields; ++look) {
             if (condition()) {
                 return true;
             }
@@ -31,6 +31,7 @@ bool seen_while_spinning(const Condition& condition) {
             __builtin_ia32_pause();
 #endif
         }
+        std::this_thread::yield();  // to other processes, where the machine has more of them than processors
     }
     return false;
 }

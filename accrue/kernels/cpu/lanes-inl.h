@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include <hwy/highway.h>
 #if HWY_TARGET == HWY_AVX3
