@@ -28,12 +28,16 @@ std::unique_ptr<Dataset> random_words(const ModelConfig& model, const BenchReque
     return dataset_of_tokens(std::move(tokens), request.sequence, "random words");
 }
 
-double best_rate(Pool& pool, DType dtype) {
+void measure_rate(Pool& pool, DType dtype, StepsMeasurement& result) {
     double best = 0;
+    double sum = 0;
     for (int burst = 0; burst < kBurstsAtOnce; ++burst) {
-        best = std::max(best, multiply_add_rate(pool, dtype, cpu::best_instruction_set()));
+        const double rate = multiply_add_rate(pool, dtype, cpu::best_instruction_set());
+        best = std::max(best, rate);
+        sum += rate;
     }
-    return best;
+    result.rates.push_back(best);
+    result.lasting_rates.push_back(sum / kBurstsAtOnce);
 }
 
 StepTimes timed_step(Engine& engine, TimedKernels& kernels, const Loader& loader) {
@@ -128,6 +132,7 @@ StepsMeasurement measure_steps(const BenchRequest& request) {
     StepsMeasurement result{
         .steps = {},
         .rates = {},
+        .lasting_rates = {},
         .window_tokens = request.samples * request.sequence,
         .parameters = engine.model.parameters().trainable(),
         .grain_samples = window.grain_samples,
@@ -138,10 +143,10 @@ StepsMeasurement measure_steps(const BenchRequest& request) {
         .threads = pool.threads()};
     const DType dtype = request.dtype == "bf16" ? DType::bf16 : DType::fp32;
     (void)timed_step(engine, kernels, loader);
-    result.rates.push_back(best_rate(pool, dtype));
+    measure_rate(pool, dtype, result);
     for (int64_t step = 0; step < request.steps; ++step) {
         result.steps.push_back(timed_step(engine, kernels, loader));
-        result.rates.push_back(best_rate(pool, dtype));
+        measure_rate(pool, dtype, result);
     }
     result.resident_peak_bytes = peak_resident_bytes();
     return result;

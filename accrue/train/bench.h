@@ -55,6 +55,7 @@ struct StepsMeasurement {
     // Multiply-add rates in FLOP/s, each the best of some bursts: before the first step and after each. A burst that
     // something else disturbed would make the ceiling low and the steps look good.
     std::vector<double> rates;
+    std::vector<double> lasting_rates;  // the means of the same bursts
     int64_t window_tokens = 0;
     int64_t parameters = 0;
     int64_t grain_samples = 0;

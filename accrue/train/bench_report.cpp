@@ -1,6 +1,7 @@
 #include "accrue/train/bench_report.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -94,6 +95,7 @@ std::string over_fp32_key(const std::string& sums) {
 
 Json to_json(const StepsMeasurement& measurement) {
     Json json = {{"rates", measurement.rates},
+                 {"lasting_rates", measurement.lasting_rates},
                  {"window_tokens", measurement.window_tokens},
                  {"parameters", measurement.parameters},
                  {"grain_samples", measurement.grain_samples},
@@ -118,6 +120,7 @@ Json to_json(const StepsMeasurement& measurement) {
 StepsMeasurement steps_from_json(const Json& json) {
     StepsMeasurement measurement{.steps = {},
                                  .rates = json.at("rates"),
+                                 .lasting_rates = json.at("lasting_rates"),
                                  .window_tokens = json.at("window_tokens"),
                                  .parameters = json.at("parameters"),
                                  .grain_samples = json.at("grain_samples"),
@@ -161,14 +164,18 @@ Json bench_json(const BenchFindings& findings, const BenchOrigin& origin) {
     const StepsMeasurement& facts = asked.front();
     const StepTimes step = median_step(asked);
     std::vector<double> rates;
+    std::vector<double> lasting;
     int64_t resident = 0;
     for (const StepsMeasurement& measurement : asked) {
         rates.insert(rates.end(), measurement.rates.begin(), measurement.rates.end());
+        lasting.insert(lasting.end(), measurement.lasting_rates.begin(), measurement.lasting_rates.end());
         resident = std::max(resident, measurement.resident_peak_bytes);
     }
     const double best_rate = *std::max_element(rates.begin(), rates.end());
     const std::vector<double> seconds = step_seconds(asked);
     const double rate = median_of(rates, [](double value) { return value; });
+    const double lasting_rate =
+        std::accumulate(lasting.begin(), lasting.end(), 0.0) / static_cast<double>(lasting.size());
     const double flops =
         gradient_flops(preset_config(request.model), request.sequence) * static_cast<double>(request.samples);
     const auto tokens = static_cast<double>(facts.window_tokens);
@@ -179,6 +186,7 @@ Json bench_json(const BenchFindings& findings, const BenchOrigin& origin) {
         {"fraction_of_floor", flops / rate / step.seconds},
         {"fraction_of_best_floor", flops / best_rate / step.seconds},
         {"fastest_step_fraction", flops / best_rate / *std::min_element(seconds.begin(), seconds.end())},
+        {"fraction_of_lasting_floor", flops / lasting_rate / step.seconds},
         {over_fp32_key(beside), median_step(findings.fp32).seconds / median_step(findings.beside_fp32).seconds},
         {"planned_peak_bytes", facts.planned_peak_bytes},
         {"resident_peak_bytes", resident},
@@ -188,6 +196,7 @@ Json bench_json(const BenchFindings& findings, const BenchOrigin& origin) {
         {"flops_per_step", flops},
         {"multiply_add_flops", rate},
         {"multiply_add_flops_best", best_rate},
+        {"multiply_add_flops_lasting", lasting_rate},
         {"memory_bandwidth_bytes_per_second", findings.bandwidth},
         {seconds_key(beside), step_seconds(findings.beside_fp32)},
         {seconds_key("fp32"), step_seconds(findings.fp32)},
@@ -215,7 +224,7 @@ std::string bench_text(const Json& result) {
         "work:               {} ({} parameters), {}, {} sums, recomputing {}, weight copy {}\n"
         "window:             {} sample(s) of {} tokens = {} grain(s) of {} sample(s), in {} micro-batch(es)\n"
         "answer:             right: {} gradients within {:.2g} of the fp32 reference ({} allowed; worst {})\n"
-        "ceilings:           {:.1f} GFLOP/s of multiply-adds (best {:.1f}), {:.1f} GB/s of memory\n",
+        "ceilings:           {:.1f} GFLOP/s of multiply-adds (best {:.1f}, lasting {:.1f}), {:.1f} GB/s of memory\n",
         text_of(result.at("machine").at("processor")), text_of(work.at("device")),
         text_of(result.at("machine").at("system")), text_of(work.at("model")), work.at("parameters").get<int64_t>(),
         text_of(work.at("dtype")), sums, text_of(work.at("recompute")), text_of(work.at("weight_copy")),
@@ -223,19 +232,21 @@ std::string bench_text(const Json& result) {
         work.at("grain_samples").get<int64_t>(), work.at("micro_batches").get<int64_t>(),
         check.at("tensors").get<int64_t>(), number(check.at("largest_relative_error")), number(check.at("allowed")),
         text_of(check.at("worst_tensor")), 1e-9 * number(result.at("multiply_add_flops")),
-        1e-9 * number(result.at("multiply_add_flops_best")),
+        1e-9 * number(result.at("multiply_add_flops_best")), 1e-9 * number(result.at("multiply_add_flops_lasting")),
         1e-9 * number(result.at("memory_bandwidth_bytes_per_second")));
     text += fmt::format(
         "speed:              {:.1f} tokens/s, {:.1f} ms a step (median of {}: {:.1f} to {:.1f})\n"
         "floor:              {:.1f} tokens/s ({:.1f} GFLOP a step at the multiply-add rate)\n"
-        "fraction of floor:  {:.3f} ({:.3f} of the best rate's, {:.3f} in the fastest step)\n"
+        "fraction of floor:  {:.3f} ({:.3f} of the best rate's, {:.3f} of the lasting rate's; {:.3f} in the fastest "
+        "step)\n"
         "{:<19} {:.3f} of the speed\n"
         "memory:             planned {}, resident {}\n"
         "parts of a step, ms:\n",
         number(result.at("tokens_per_second")), number(result.at("step_ms")), steps.size(), 1e3 * *fastest,
         1e3 * *slowest, number(result.at("floor_tokens_per_second")), 1e-9 * number(result.at("flops_per_step")),
         number(result.at("fraction_of_floor")), number(result.at("fraction_of_best_floor")),
-        number(result.at("fastest_step_fraction")), beside + " / fp32 sums:", number(result.at(over_fp32_key(beside))),
+        number(result.at("fraction_of_lasting_floor")), number(result.at("fastest_step_fraction")),
+        beside + " / fp32 sums:", number(result.at(over_fp32_key(beside))),
         format_bytes(result.at("planned_peak_bytes")), format_bytes(result.at("resident_peak_bytes")));
     for (const auto& [name, milliseconds] : result.at("parts_ms").items()) {
         std::string title = name;

@@ -18,7 +18,11 @@ BenchRequest small_request() {
 
 // A measurement of steps of these lengths, of which half is waiting and half forward products.
 StepsMeasurement steps_of(const std::vector<double>& seconds) {
-    StepsMeasurement measurement{.steps = {}, .rates = {1e9, 4e9, 2e9}, .window_tokens = 64, .device = "paper"};
+    StepsMeasurement measurement{.steps = {},
+                                 .rates = {1e9, 4e9, 2e9},
+                                 .lasting_rates = {1e9, 1.5e9, 2e9},
+                                 .window_tokens = 64,
+                                 .device = "paper"};
     for (const double time : seconds) {
         StepTimes& step = measurement.steps.emplace_back();
         step.seconds = time;
@@ -81,6 +85,10 @@ TEST(BenchTest, PartsAndWaitingAddUpToTheStep) {
     const StepsMeasurement measurement = measure_steps(small_request());
     ASSERT_EQ(measurement.steps.size(), 2);
     EXPECT_EQ(measurement.rates.size(), 3);
+    EXPECT_EQ(measurement.lasting_rates.size(), 3);
+    for (size_t i = 0; i < measurement.rates.size(); ++i) {
+        EXPECT_LE(measurement.lasting_rates[i], measurement.rates[i]);
+    }
     EXPECT_EQ(measurement.window_tokens, 48);
     EXPECT_GT(measurement.resident_peak_bytes, 0);
     for (const StepTimes& step : measurement.steps) {
@@ -152,6 +160,7 @@ TEST(BenchReportTest, TakesMediansAndRatios) {
     EXPECT_EQ(json.at("multiply_add_flops_best"), 4e9);
     const double flops = gradient_flops(preset_config("tiny"), 64);
     EXPECT_DOUBLE_EQ(json.at("fraction_of_floor"), flops / 2e9 / 2);
+    EXPECT_DOUBLE_EQ(json.at("fraction_of_lasting_floor"), flops / 1.5e9 / 2);
     EXPECT_DOUBLE_EQ(json.at("fastest_step_fraction"), flops / 4e9 / 1);
     EXPECT_DOUBLE_EQ(json.at("floor_tokens_per_second"), 64 / (flops / 2e9));
     EXPECT_EQ(json.at("parts_ms").at("products_forward"), 1000);

@@ -110,7 +110,7 @@ void add_linear_weight_grad(const Context& context, AnyConstView d_output, AnyCo
                 "add_linear_weight_grad was asked to hold rows of an in_out weight; only out_in weights have them");
         }
     }
-    const bool turned = is_turned(d_weight.rows, d_weight.columns);
+    const bool turned = is_turned(d_weight.rows, d_weight.columns, d_output.dtype);
     const AnyConstView& left = turned ? columns : rows;
     const AnyConstView& right = turned ? rows : columns;
     const Product product{.left = operand(left, Contiguous::lanes),

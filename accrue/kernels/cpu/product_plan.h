@@ -117,11 +117,13 @@ struct ProductWorkspace {
     return lay_out({.rows = rows, .columns = columns, .depth = depth}, threads).bytes;
 }
 
-// A weight's gradient is multiplied with the shorter side of the weight on the left: there values are turned around,
-// which costs more than packing the right side, and a shorter side fits into one block. Scratch memory is that of the
-// product with the shorter side as rows.
-[[nodiscard]] constexpr bool is_turned(int64_t rows, int64_t columns) {
-    return rows > columns;
+// Whether a weight's gradient is multiplied with rows and columns exchanged. The shorter side is better on the left: there
+// values are turned around, which costs more than packing the right side, and a shorter side fits into one block. But
+// then each row of a tile is one cache line of the sum, and where rows of the sum are whole pages apart these compete for
+// one place in the cache: with bf16, which packs half as much, that costs more than it saves.
+[[nodiscard]] constexpr bool is_turned(int64_t rows, int64_t columns, DType dtype) {
+    constexpr int64_t kPageElements = 512;
+    return rows > columns && (dtype == DType::fp32 || columns % kPageElements != 0);
 }
 
 }  // namespace accrue::cpu

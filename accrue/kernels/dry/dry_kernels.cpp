@@ -94,9 +94,10 @@ void DryKernels::linear_input_grad(AnyConstView d_output, const WeightView& weig
 
 void DryKernels::add_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout,
                                         const SumView& d_weight, const HeldRows&) {
-    const int64_t shorter = std::min(d_weight.rows, d_weight.columns);
-    const int64_t longer = std::max(d_weight.rows, d_weight.columns);
-    count_product(part_of_product(d_output.columns, vocabulary_, Part::products_weight), shorter, longer, input.rows,
+    const bool turned = cpu::is_turned(d_weight.rows, d_weight.columns, d_output.dtype);
+    const int64_t rows = turned ? d_weight.columns : d_weight.rows;
+    const int64_t columns = turned ? d_weight.rows : d_weight.columns;
+    count_product(part_of_product(d_output.columns, vocabulary_, Part::products_weight), rows, columns, input.rows,
                   bytes_in_all(d_output, input, d_weight));
 }
 
