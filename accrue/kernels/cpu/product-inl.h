@@ -4,6 +4,9 @@
 // multiply-adds, or for pairs the bf16 dot product (which adds two products at a time and treats denormals as zero). So
 // the bits of an element depend on its own lane of either side and on nothing else: not on tiles, threads, or how the
 // depth was sliced. (The portable set has no fused multiply-add: there each product is rounded before it is added.)
+//
+// Why not oneDNN: on tiles of fixed shape, which its bits depend on, it is slower by 4% at the median of 48 products of
+// eight shapes, in turns with these (bench/results/products.json; accrue_bench_products measures it again).
 #if defined(ACCRUE_KERNELS_CPU_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ACCRUE_KERNELS_CPU_PRODUCT_INL_H_
 #undef ACCRUE_KERNELS_CPU_PRODUCT_INL_H_
