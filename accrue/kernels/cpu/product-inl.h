@@ -122,14 +122,22 @@ struct SoonRows {
         return {first + static_cast<uintptr_t>(r * stride), stride, bytes, rows};
     }
 
-    // Asks for every kTileRows-th row from r on. Into the second-level cache: the first one is busy with panels.
+    // Asks for row r. Into the second-level cache: the first one is busy with panels.
     HWY_INLINE void ask_for(int64_t r) const {
+        if (r >= count) {
+            return;
+        }
         constexpr uintptr_t kLine = 64;
+        const uintptr_t row = first + static_cast<uintptr_t>(r * stride);
+        for (uintptr_t line = row / kLine * kLine; line < row + static_cast<uintptr_t>(bytes); line += kLine) {
+            __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
+        }
+    }
+
+    // Asks for row r and every kTileRows-th after it.
+    HWY_INLINE void ask_for_part(int64_t r) const {
         for (; r < count; r += kTileRows) {
-            const uintptr_t row = first + static_cast<uintptr_t>(r * stride);
-            for (uintptr_t line = row / kLine * kLine; line < row + static_cast<uintptr_t>(bytes); line += kLine) {
-                __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
-            }
+            ask_for(r);
         }
     }
 };
@@ -145,10 +153,10 @@ struct Soon {
     SoonRows source;
 
     HWY_INLINE void ask_for(int64_t part) const {
-        result.ask_for(part);
-        residual.ask_for(part);
-        left.ask_for(part);
-        source.ask_for(part);
+        result.ask_for_part(part);
+        residual.ask_for_part(part);
+        left.ask_for_part(part);
+        source.ask_for_part(part);
     }
 };
 
