@@ -15,8 +15,8 @@ int usable_processors() {
     return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
-// How long a thread looks for the next work before it sleeps. To wake it costs some 50 microseconds in a virtual
-// machine, twice for each of hundreds of kernels a grain; the pauses between kernels are much shorter than this.
+// How long a thread looks for the next work before it sleeps. To wake it takes longer than many kernels, above all in a
+// virtual machine; the pauses between kernels are much shorter than this.
 constexpr std::chrono::microseconds kSpin{500};
 
 template <class Condition>

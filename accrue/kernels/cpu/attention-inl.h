@@ -35,9 +35,6 @@ private:
     float* next_;
 };
 
-// Exponentials are taken as powers of two.
-inline constexpr double kLogOfTwo = 0.693147180559945309417;
-
 // Neighbouring queries of a segment: as many as a tile has columns, or what is left.
 struct QueryBlock {
     int64_t first = 0;  // in the segment
@@ -62,7 +59,7 @@ HWY_INLINE Operand operand_of(AnyConstView matrix, const Segment& segment, int64
 
 // The lanes from `first` on of an operand whose depth is contiguous, as what will be read soon.
 HWY_INLINE SoonRows soon_rows_of(const Operand& operand, int64_t first, int64_t count, int64_t depth) {
-    const int64_t bytes = operand.dtype == DType::bf16 ? 2 : 4;
+    const int64_t bytes = bytes_of(operand.dtype);
     const SoonRows all{reinterpret_cast<uintptr_t>(operand.data), operand.stride * bytes, depth * bytes, count};
     return all.from(first, count);
 }

@@ -272,7 +272,9 @@ HWY_INLINE FloatVector at_most(FloatVector x, float most) {
 #endif
 }
 
-inline constexpr float kLog2E = 1.4426950408889634F;
+// Exponentials are taken as powers of two.
+inline constexpr double kLogOfTwo = 0.693147180559945309417;
+inline constexpr auto kLog2E = static_cast<float>(1 / kLogOfTwo);
 
 // 2^t to within one and a half units in the last place, for -126.5 <= t <= 127.5 or NaN; infinity from there to 128.5.
 // Less work than e^x, which would first bring its argument into units of log(2).

@@ -66,8 +66,7 @@ namespace {
 // Bytes that one thread copies or clears at a time.
 constexpr int64_t kPieceBytes = int64_t{1} << 20;
 
-// Memory of this size is out of the caches by the time it is read again: a window's sums, moments, weights. Without
-// reading it first, clearing 1 GiB takes 2 Zen 4 cores 14 ms instead of 38.
+// Memory of this size is out of the caches by the time it is read again: a window's sums, moments, weights.
 constexpr size_t kStreamedBytes = size_t{32} << 20;
 
 template <class Body>

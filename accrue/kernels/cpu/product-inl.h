@@ -171,7 +171,7 @@ template <int vectors, class Vector>
 using TileSums = Vector[kTileRows][vectors];
 
 // Whether a word is the tile's last: then each sum is stored as soon as it is complete. Stores in one run at the end hold
-// up the multiply-adds of the tile after it, by about 20 cycles.
+// up the multiply-adds of the tile after it.
 enum class Place { before_last, last };
 
 // sums += word `word` of the left rows * one vector of each of the right columns. Each broadcast of the left side serves
