@@ -106,7 +106,8 @@ private:
     void run_block(Pool& pool, const RowBlock& block) const {
         const ProductPlan plan =
             plan_product({block.rows, product_.shape.columns, product_.shape.depth}, words_, pool.threads());
-        pool.run(plan.items(), [&](int64_t number, int thread) { multiply_item(plan, block, number, thread); });
+        pool.run(std::ssize(plan.items),
+                 [&](int64_t number, int thread) { multiply_item(plan, block, number, thread); });
     }
 
     // One strip of columns and one part of a block's rows, with a thread's own memory.
@@ -133,12 +134,12 @@ private:
 
     void multiply_item(const ProductPlan& plan, const RowBlock& block, int64_t number, int thread) const {
         std::byte* own = memory_ + space_.strips + thread * space_.strip_bytes;
-        const int64_t first_row = number / plan.strips * plan.part_rows;
+        const ProductItem& place = plan.items[static_cast<size_t>(number)];
         Strip strip{.block = block,
-                    .first_row = first_row,
-                    .end_row = std::min(block.rows, first_row + plan.part_rows),
-                    .first_column = strip_start(plan, product_.shape.columns, number % plan.strips),
-                    .end_column = strip_start(plan, product_.shape.columns, number % plan.strips + 1),
+                    .first_row = place.first_row,
+                    .end_row = place.end_row,
+                    .first_column = place.first_column,
+                    .end_column = place.end_column,
                     .packed = reinterpret_cast<uint32_t*>(own),
                     .sums = reinterpret_cast<float*>(own + space_.sums)};
         Item item(result_, packing_, strip.first_column, strip.end_column);
@@ -173,15 +174,15 @@ private:
     // What this thread will probably pack next: the same columns of the next slice, or another item's.
     [[nodiscard]] SoonRows next_source(const ProductPlan& plan, int64_t number, const Slice& slice) const {
         const int64_t next = slice.last ? number + threads_ : number;
-        if (next >= plan.items()) {
+        if (next >= std::ssize(plan.items)) {
             return {};
         }
-        const auto& [rows, columns, all_depth] = product_.shape;
         const int64_t per_word = packing_ == Packing::pairs ? 2 : 1;
         const int64_t first_depth = slice.last ? 0 : (slice.first + slice.words) * per_word;
-        const int64_t depth = std::min(plan.slice_words * per_word, all_depth - first_depth);
-        const int64_t lane = strip_start(plan, columns, next % plan.strips);
-        const int64_t lanes = strip_start(plan, columns, next % plan.strips + 1) - lane;
+        const int64_t depth = std::min(plan.slice_words * per_word, product_.shape.depth - first_depth);
+        const ProductItem& place = plan.items[static_cast<size_t>(next)];
+        const int64_t lane = place.first_column;
+        const int64_t lanes = place.end_column - lane;
         const Operand& right = product_.right;
         const int64_t size = bytes_of(right.dtype);
         const bool along_depth = right.contiguous == Contiguous::depth;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "accrue/kernels/cpu/packing.h"
 #include "accrue/kernels/sum_view.h"
@@ -18,8 +20,10 @@ struct ProductShape {
 };
 
 // A thread packs a strip of the right side for itself and multiplies it at once, so that the packed words never leave
-// its second-level cache. The depth is sliced where even a narrow strip would be too large for that.
-inline constexpr int64_t kSliceWords = 1024;
+// its second-level cache. The depth is sliced where even a narrow strip would be too large for that; then rather into
+// many slices, of which the first-level cache can hold a tile's rows.
+inline constexpr int64_t kWholeWords = 1024;
+inline constexpr int64_t kSliceWords = 512;
 inline constexpr int64_t kStripBytes = int64_t{384} << 10;
 
 // The left side, where it must be packed, is packed once by all threads, a block of rows at a time.
@@ -56,37 +60,97 @@ inline constexpr int64_t kPartRows = 1024;
     return std::min(rows, even_share(rows, std::max(fitting, kCellRows), kCellRows));
 }
 
-// Work for `threads` threads on a block of rows: strips of columns, each for one or several parts of the rows.
-struct ProductPlan {
-    int64_t slice_words = 0;
-    int64_t strips = 0;
-    int64_t part_rows = 0;
-    int64_t parts = 0;
-
-    [[nodiscard]] int64_t items() const { return strips * parts; }
+// One thread's work at a time: a strip of columns for some rows of a block.
+struct ProductItem {
+    int64_t first_row = 0;
+    int64_t end_row = 0;
+    int64_t first_column = 0;
+    int64_t end_column = 0;
 };
 
-// Where strip `number` begins: cells are shared out evenly.
-[[nodiscard]] constexpr int64_t strip_start(const ProductPlan& plan, int64_t columns, int64_t number) {
-    return std::min(columns, pieces_of(columns, kCellColumns) * number / plan.strips * kCellColumns);
-}
+struct ProductPlan {
+    int64_t slice_words = 0;
+    std::vector<ProductItem> items;
+};
 
-[[nodiscard]] constexpr ProductPlan plan_product(const ProductShape& block, int64_t words, int threads) {
-    constexpr int64_t kItemsOfAThread = 3;   // so that threads finish together
-    constexpr int64_t kLeastPartRows = 256;  // below that, packing a strip again for each part costs too much
-    ProductPlan plan;
-    plan.slice_words = even_share(words, kSliceWords, 16);
-    const int64_t cells = pieces_of(block.columns, kCellColumns);
-    const int64_t cells_of_a_strip = std::clamp<int64_t>(kStripBytes / (kCellColumns * plan.slice_words * 4), 1,
-                                                         plan.slice_words < words ? kSlicedCells : kStripCells);
-    const int64_t wanted = std::max(pieces_of(cells, cells_of_a_strip), std::min(cells, kItemsOfAThread * threads));
-    plan.strips = std::min(cells, round_up(wanted, threads));
-    plan.part_rows = even_share(block.rows, kPartRows, kCellRows);
-    while (plan.part_rows > kLeastPartRows && plan.strips * pieces_of(block.rows, plan.part_rows) < 2 * threads) {
-        plan.part_rows = round_up(plan.part_rows / 2, kCellRows);
+// Items in the order in which threads take them: first wide strips, which use what they packed most often, then a tail of
+// smaller ones, so that threads finish together even where one of them is held up on the way.
+class ProductItems {
+public:
+    // Strips are at most `widest` cells wide, in the tail `narrow`.
+    ProductItems(const ProductShape& block, int64_t widest, int64_t narrow, int threads)
+        : block_(block), threads_(threads), part_rows_(even_share(block.rows, kPartRows, kCellRows)) {
+        constexpr int64_t kShareOfTail = 8;
+        const int64_t cells = pieces_of(block.columns, kCellColumns);
+        const int64_t tail = std::min(cells, std::max(threads * narrow, cells / kShareOfTail));
+        for (int64_t row = 0; row < block.rows; row += part_rows_) {
+            if (row + part_rows_ < block.rows) {
+                add_strips(row, {0, cells}, widest);
+            } else {
+                add_strips(row, {0, cells - tail}, widest);
+                add_tail(row, {cells - tail, cells}, narrow);
+            }
+        }
     }
-    plan.parts = pieces_of(block.rows, plan.part_rows);
-    return plan;
+
+    [[nodiscard]] std::vector<ProductItem> take() { return std::move(items_); }
+
+private:
+    struct Cells {
+        int64_t first;
+        int64_t end;
+        [[nodiscard]] int64_t count() const { return end - first; }
+    };
+
+    // As many for each thread, as far as that goes, the wider ones first.
+    void add_strips(int64_t row, Cells cells, int64_t widest) {
+        const int64_t strips = std::min(cells.count(), round_up(pieces_of(cells.count(), widest), threads_));
+        int64_t first = cells.first;
+        for (int64_t left = strips; left > 0; --left) {
+            const int64_t end = first + pieces_of(cells.end - first, left);
+            add(row, {first, end}, part_rows_);
+            first = end;
+        }
+    }
+
+    // The last strip of each thread is also cut across: more often if there are not even that many.
+    void add_tail(int64_t row, Cells cells, int64_t narrow) {
+        constexpr int64_t kLeastRows = 256;  // below that, packing a strip again for each piece costs too much
+        const int64_t strips = pieces_of(cells.count(), narrow);
+        int64_t rows = part_rows_;
+        while (rows > kLeastRows && (rows == part_rows_ || strips * pieces_of(part_rows_, rows) < 2 * threads_)) {
+            rows = round_up(rows / 2, kCellRows);
+        }
+        for (int64_t strip = 0; strip < strips; ++strip) {
+            const int64_t first = cells.first + strip * narrow;
+            add(row, {first, std::min(cells.end, first + narrow)}, strip + threads_ < strips ? part_rows_ : rows);
+        }
+    }
+
+    void add(int64_t first_row, Cells cells, int64_t rows) {
+        const int64_t end_row = std::min(block_.rows, first_row + part_rows_);
+        for (int64_t row = first_row; row < end_row; row += rows) {
+            items_.push_back({.first_row = row,
+                              .end_row = std::min(end_row, row + rows),
+                              .first_column = cells.first * kCellColumns,
+                              .end_column = std::min(block_.columns, cells.end * kCellColumns)});
+        }
+    }
+
+    ProductShape block_;
+    int threads_;
+    int64_t part_rows_;
+    std::vector<ProductItem> items_;
+};
+
+// Work for `threads` threads on a block of rows. A narrow strip costs less reuse of the left side: where the depth is
+// sliced and the left side long, too much.
+[[nodiscard]] inline ProductPlan plan_product(const ProductShape& block, int64_t words, int threads) {
+    const bool sliced = words > kWholeWords;
+    const int64_t slice_words = even_share(words, sliced ? kSliceWords : kWholeWords, 16);
+    const int64_t widest =
+        std::clamp<int64_t>(kStripBytes / (kCellColumns * slice_words * 4), 1, sliced ? kSlicedCells : kStripCells);
+    return {.slice_words = slice_words, .items = ProductItems(block, widest, sliced ? widest : 1, threads).take()};
 }
 
 // Where the parts of a product's scratch memory lie, in bytes from its start. The packed left side lies at 0.
@@ -105,7 +169,7 @@ struct ProductWorkspace {
     ProductWorkspace space;
     space.strips = round_up(std::max(floats, std::min(kLeftBytes, all_pairs)), 64);
     space.sums = kStripBytes;
-    space.strip_bytes = space.sums + (shape.depth > kSliceWords ? kPartRows * kSlicedCells * kCellColumns * 4 : 0);
+    space.strip_bytes = space.sums + (shape.depth > kWholeWords ? kPartRows * kSlicedCells * kCellColumns * 4 : 0);
     space.records = space.strips + threads * space.strip_bytes;
     space.bytes = space.records + pieces_of(shape.rows, kCellRows) * pieces_of(shape.columns, kCellColumns) *
                                       static_cast<int64_t>(sizeof(GrainRecord));

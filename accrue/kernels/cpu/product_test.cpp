@@ -96,7 +96,7 @@ TEST_P(ProductTest, InputGradIsThePlainLoopForAnyShape) {
 TEST_P(ProductTest, RowsAreReadWhereTheyLieWithTheSameBits) {
     constexpr int64_t kRows = 45;
     constexpr int64_t kOut = 100;
-    for (const int64_t depth : {int64_t{1}, int64_t{64}, int64_t{65}, 4 * kSliceWords + 37}) {
+    for (const int64_t depth : {int64_t{1}, int64_t{64}, int64_t{65}, 4 * kWholeWords + 37}) {
         Matrix input = random_matrix(DType::bf16, kRows, depth, 1);
         Matrix weight = random_matrix(DType::bf16, kOut, depth, 2);
         const int64_t stride = depth + 4 - depth % 2;
@@ -120,7 +120,7 @@ TEST_P(ProductTest, AnElementIsOneChainInDepthOrder) {
         if (packing_of(dtype, GetParam()) == Packing::pairs) {
             continue;
         }
-        const int64_t depth = 2 * kSliceWords + 5;
+        const int64_t depth = 2 * kWholeWords + 5;
         Matrix input = random_matrix(dtype, 10, depth, 1);
         Matrix weight = random_matrix(dtype, 50, depth, 2);
         const Matrix output = linear_of(input, weight, WeightLayout::out_in, DType::fp32);
@@ -259,12 +259,12 @@ TEST_P(ProductTest, ZeroRowsGiveNoOutput) {
 // Several parts of the rows or strips of the columns, with and without slices of the depth.
 TEST_P(ProductTest, LargeProductsAreCutWithTheSameBits) {
     for (const auto& [rows, in, out] :
-         {Extents{1700, kSliceWords + 8, 3}, {3, kSliceWords + 8, 1700}, {4, 1000, 4500}, {1030, 1152, 768}}) {
+         {Extents{1700, kWholeWords + 8, 3}, {3, kWholeWords + 8, 1700}, {4, 1000, 4500}, {1030, 1152, 768}}) {
         Matrix input = random_matrix(DType::fp32, rows, in, 1);
         Matrix weight = random_matrix(DType::fp32, out, in, 2);
         const ProductPlan plan = plan_product({rows, out, in}, in, 2);
-        ASSERT_GT(plan.items(), 1);
-        ASSERT_EQ(plan.slice_words<in, in> kSliceWords);
+        ASSERT_GT(plan.items.size(), 1);
+        ASSERT_EQ(plan.slice_words<in, in> kWholeWords);
         const Matrix whole = linear_of(input, weight, WeightLayout::out_in, DType::fp32);
         for (const int64_t row : {int64_t{0}, rows - 1}) {
             for (int64_t column = 0; column < out; column += 97) {
@@ -291,29 +291,67 @@ TEST_P(ProductTest, TheArenaNeedsExactlyTheWorkspace) {
     }
 }
 
-// Where a strip's words and sums lie in a thread's memory, nothing checks at run time.
-TEST(ProductPlanTest, EveryStripFitsIntoItsMemory) {
+// What is asked of every plan, for many shapes and threads.
+template <class Body>
+void for_plans(const Body& body) {
     for (const int64_t rows : {1, 127, 1000, 5000}) {
-        for (const int64_t columns : {1, 49, 500, 768, 2304, 50304}) {
+        for (const int64_t columns : {1, 49, 500, 768, 1024, 2304, 50304}) {
             for (const int64_t words : {1, 384, 1024, 1025, 1152, 1536, 2049, 25152}) {
                 for (const int threads : {1, 2, 3, 16, 64}) {
-                    const ProductPlan plan = plan_product({rows, columns, words}, words, threads);
-                    const ProductWorkspace space = lay_out({rows, columns, words}, threads);
-                    int64_t widest = 0;
-                    for (int64_t strip = 0; strip < plan.strips; ++strip) {
-                        const int64_t start = strip_start(plan, columns, strip);
-                        EXPECT_EQ(start % kCellColumns, 0);
-                        widest = std::max(widest, strip_start(plan, columns, strip + 1) - start);
-                    }
-                    widest = round_up(widest, kCellColumns);
-                    EXPECT_LE(widest * plan.slice_words * 4, space.sums);
-                    EXPECT_LE(widest, kStripCells * kCellColumns);
-                    EXPECT_EQ(plan.part_rows % kCellRows, 0);
-                    if (plan.slice_words < words) {
-                        EXPECT_LE(plan.part_rows * widest * 4, space.strip_bytes - space.sums);
-                    }
+                    const ProductShape shape{rows, columns, words};
+                    body(shape, plan_product(shape, words, threads), threads);
                 }
             }
+        }
+    }
+}
+
+// Where a strip's words and sums lie in a thread's memory, nothing checks at run time.
+TEST(ProductPlanTest, EveryStripFitsIntoItsMemory) {
+    for_plans([](const ProductShape& shape, const ProductPlan& plan, int threads) {
+        const ProductWorkspace space = lay_out(shape, threads);
+        for (const ProductItem& item : plan.items) {
+            const int64_t width = round_up(item.end_column - item.first_column, kCellColumns);
+            ASSERT_LE(width * plan.slice_words * 4, space.sums);
+            ASSERT_LE(width, kStripCells * kCellColumns);
+            if (plan.slice_words < shape.depth) {
+                ASSERT_LE((item.end_row - item.first_row) * width * 4, space.strip_bytes - space.sums);
+            }
+        }
+    });
+}
+
+// Each cell of the grid, in which results are recorded, belongs to one item as a whole.
+TEST(ProductPlanTest, EveryElementIsComputedOnce) {
+    for_plans([](const ProductShape& shape, const ProductPlan& plan, int) {
+        const int64_t cell_columns = pieces_of(shape.columns, kCellColumns);
+        std::vector<int> taken(static_cast<size_t>(pieces_of(shape.rows, kCellRows) * cell_columns));
+        for (const ProductItem& item : plan.items) {
+            ASSERT_EQ(item.first_row % kCellRows, 0);
+            ASSERT_EQ(item.first_column % kCellColumns, 0);
+            ASSERT_TRUE(item.end_row == shape.rows || item.end_row % kCellRows == 0);
+            ASSERT_TRUE(item.end_column == shape.columns || item.end_column % kCellColumns == 0);
+            for (int64_t row = item.first_row; row < item.end_row; row += kCellRows) {
+                for (int64_t column = item.first_column; column < item.end_column; column += kCellColumns) {
+                    ++taken[static_cast<size_t>(row / kCellRows * cell_columns + column / kCellColumns)];
+                }
+            }
+        }
+        ASSERT_TRUE(std::ranges::all_of(taken, [](int times) { return times == 1; }));
+    });
+}
+
+// Columns that are no whole number of cells for each thread cost a thread's time at the end, unless the last are shared.
+TEST(ProductPlanTest, TwoThreadsFinishTogether) {
+    for (const int64_t columns : {768, 1024, 2304, 2816, 3072, 5632, 50257}) {
+        for (const int64_t words : {384, 512, 1408, 1536}) {
+            double busy[2] = {0, 0};
+            for (const ProductItem& item : plan_product({1024, columns, words}, words, 2).items) {
+                double& first_free = *std::min_element(std::begin(busy), std::end(busy));
+                first_free +=
+                    static_cast<double>((item.end_row - item.first_row) * (item.end_column - item.first_column));
+            }
+            EXPECT_LT(std::max(busy[0], busy[1]), 1.01 * (busy[0] + busy[1]) / 2) << columns << " x " << words;
         }
     }
 }
