@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,19 @@ struct StepTimes {
     int64_t replays = 0;
 };
 
+// Steps of the same work, call by call: what is left of their time if each call was disturbed in some step, but not in
+// all. On a shared machine a whole step is hardly ever left alone, a call of some milliseconds often is.
+class FastestCalls {
+public:
+    // Steps that did other work, because a window was replayed, are left aside: those with the fewest calls count.
+    void add(std::span<const double> call_seconds, double waiting);
+    [[nodiscard]] double seconds() const;
+
+private:
+    std::vector<double> calls_;
+    double waiting_ = 0;
+};
+
 // What one process found that ran some steps.
 struct StepsMeasurement {
     std::vector<StepTimes> steps;
@@ -56,6 +70,7 @@ struct StepsMeasurement {
     // something else disturbed would make the ceiling low and the steps look good.
     std::vector<double> rates;
     std::vector<double> lasting_rates;  // the means of the same bursts
+    double undisturbed_seconds = 0;     // of a step whose every kernel call took as long as the fastest of its kind
     int64_t window_tokens = 0;
     int64_t parameters = 0;
     int64_t grain_samples = 0;

@@ -1,6 +1,7 @@
 #include "accrue/train/bench_report.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -96,6 +97,7 @@ std::string over_fp32_key(const std::string& sums) {
 Json to_json(const StepsMeasurement& measurement) {
     Json json = {{"rates", measurement.rates},
                  {"lasting_rates", measurement.lasting_rates},
+                 {"undisturbed_seconds", measurement.undisturbed_seconds},
                  {"window_tokens", measurement.window_tokens},
                  {"parameters", measurement.parameters},
                  {"grain_samples", measurement.grain_samples},
@@ -121,6 +123,7 @@ StepsMeasurement steps_from_json(const Json& json) {
     StepsMeasurement measurement{.steps = {},
                                  .rates = json.at("rates"),
                                  .lasting_rates = json.at("lasting_rates"),
+                                 .undisturbed_seconds = json.at("undisturbed_seconds"),
                                  .window_tokens = json.at("window_tokens"),
                                  .parameters = json.at("parameters"),
                                  .grain_samples = json.at("grain_samples"),
@@ -165,8 +168,10 @@ Json bench_json(const BenchFindings& findings, const BenchOrigin& origin) {
     const StepTimes step = median_step(asked);
     std::vector<double> rates;
     std::vector<double> lasting;
+    double undisturbed = std::numeric_limits<double>::infinity();
     int64_t resident = 0;
     for (const StepsMeasurement& measurement : asked) {
+        undisturbed = std::min(undisturbed, measurement.undisturbed_seconds);
         rates.insert(rates.end(), measurement.rates.begin(), measurement.rates.end());
         lasting.insert(lasting.end(), measurement.lasting_rates.begin(), measurement.lasting_rates.end());
         resident = std::max(resident, measurement.resident_peak_bytes);
@@ -187,10 +192,12 @@ Json bench_json(const BenchFindings& findings, const BenchOrigin& origin) {
         {"fraction_of_best_floor", flops / best_rate / step.seconds},
         {"fastest_step_fraction", flops / best_rate / *std::min_element(seconds.begin(), seconds.end())},
         {"fraction_of_lasting_floor", flops / lasting_rate / step.seconds},
+        {"undisturbed_fraction", flops / best_rate / undisturbed},
         {over_fp32_key(beside), median_step(findings.fp32).seconds / median_step(findings.beside_fp32).seconds},
         {"planned_peak_bytes", facts.planned_peak_bytes},
         {"resident_peak_bytes", resident},
         {"step_ms", 1e3 * step.seconds},
+        {"undisturbed_step_ms", 1e3 * undisturbed},
         {"parts_ms", parts_json(step)},
         {"kernel_calls_per_step", step.calls},
         {"flops_per_step", flops},
@@ -238,7 +245,7 @@ std::string bench_text(const Json& result) {
         "speed:              {:.1f} tokens/s, {:.1f} ms a step (median of {}: {:.1f} to {:.1f})\n"
         "floor:              {:.1f} tokens/s ({:.1f} GFLOP a step at the multiply-add rate)\n"
         "fraction of floor:  {:.3f} ({:.3f} of the best rate's, {:.3f} of the lasting rate's; {:.3f} in the fastest "
-        "step)\n"
+        "step, {:.3f} undisturbed)\n"
         "{:<19} {:.3f} of the speed\n"
         "memory:             planned {}, resident {}\n"
         "parts of a step, ms:\n",
@@ -246,7 +253,7 @@ std::string bench_text(const Json& result) {
         1e3 * *slowest, number(result.at("floor_tokens_per_second")), 1e-9 * number(result.at("flops_per_step")),
         number(result.at("fraction_of_floor")), number(result.at("fraction_of_best_floor")),
         number(result.at("fraction_of_lasting_floor")), number(result.at("fastest_step_fraction")),
-        beside + " / fp32 sums:", number(result.at(over_fp32_key(beside))),
+        number(result.at("undisturbed_fraction")), beside + " / fp32 sums:", number(result.at(over_fp32_key(beside))),
         format_bytes(result.at("planned_peak_bytes")), format_bytes(result.at("resident_peak_bytes")));
     for (const auto& [name, milliseconds] : result.at("parts_ms").items()) {
         std::string title = name;

@@ -1,5 +1,6 @@
 #include "accrue/train/bench.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -21,6 +22,7 @@ StepsMeasurement steps_of(const std::vector<double>& seconds) {
     StepsMeasurement measurement{.steps = {},
                                  .rates = {1e9, 4e9, 2e9},
                                  .lasting_rates = {1e9, 1.5e9, 2e9},
+                                 .undisturbed_seconds = 0.5 * *std::min_element(seconds.begin(), seconds.end()),
                                  .window_tokens = 64,
                                  .device = "paper"};
     for (const double time : seconds) {
@@ -102,6 +104,25 @@ TEST(BenchTest, PartsAndWaitingAddUpToTheStep) {
     }
 }
 
+TEST(BenchTest, AnUndisturbedStepIsMadeOfTheFastestCalls) {
+    FastestCalls fastest;
+    fastest.add(std::vector<double>{1, 5, 2}, 0.5);
+    fastest.add(std::vector<double>{3, 4, 2}, 0.25);
+    EXPECT_EQ(fastest.seconds(), 1 + 4 + 2 + 0.25);
+    fastest.add(std::vector<double>{0, 0, 0, 0}, 0);  // a window that was replayed
+    EXPECT_EQ(fastest.seconds(), 7.25);
+    fastest.add(std::vector<double>{9, 9}, 1);  // those before were replayed
+    EXPECT_EQ(fastest.seconds(), 19);
+}
+
+TEST(BenchTest, NoStepIsFasterThanAnUndisturbedOne) {
+    const StepsMeasurement measurement = measure_steps(small_request());
+    EXPECT_GT(measurement.undisturbed_seconds, 0);
+    for (const StepTimes& step : measurement.steps) {
+        EXPECT_LE(measurement.undisturbed_seconds, step.seconds + 1e-9);
+    }
+}
+
 TEST(BenchTest, TheGradientIsCheckedInBothFormats) {
     BenchRequest request = small_request();
     const GradientCheck fp32 = check_gradient(request);
@@ -162,6 +183,8 @@ TEST(BenchReportTest, TakesMediansAndRatios) {
     EXPECT_DOUBLE_EQ(json.at("fraction_of_floor"), flops / 2e9 / 2);
     EXPECT_DOUBLE_EQ(json.at("fraction_of_lasting_floor"), flops / 1.5e9 / 2);
     EXPECT_DOUBLE_EQ(json.at("fastest_step_fraction"), flops / 4e9 / 1);
+    EXPECT_DOUBLE_EQ(json.at("undisturbed_fraction"), flops / 4e9 / 0.5);
+    EXPECT_EQ(json.at("undisturbed_step_ms"), 500);
     EXPECT_DOUBLE_EQ(json.at("floor_tokens_per_second"), 64 / (flops / 2e9));
     EXPECT_EQ(json.at("parts_ms").at("products_forward"), 1000);
     EXPECT_EQ(json.at("parts_ms").at("waiting"), 1000);

@@ -12,12 +12,12 @@ std::string_view name_of(Part part) {
 TimedKernels::Watch::~Watch() {
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
     kernels_.seconds_[static_cast<size_t>(part_)] += passed.count();
-    ++kernels_.calls_;
+    kernels_.call_seconds_.push_back(passed.count());
 }
 
 void TimedKernels::reset() {
     seconds_ = {};
-    calls_ = 0;
+    call_seconds_.clear();
 }
 
 void TimedKernels::linear(AnyConstView input, const WeightView& weight, View<const float> bias, AnyView output) {

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <chrono>
+#include <span>
+#include <vector>
 
 #include "accrue/kernels/kernels.h"
 #include "accrue/kernels/part.h"
@@ -14,10 +16,11 @@ class TimedKernels : public Kernels {
 public:
     TimedKernels(Kernels& inner, int64_t vocabulary) : inner_(inner), vocabulary_(vocabulary) {}
 
-    // Seconds by part, and calls of all parts together, since the last reset.
+    // Seconds by part, and of each call in their order, since the last reset.
     using Seconds = std::array<double, kParts>;
     [[nodiscard]] const Seconds& seconds() const { return seconds_; }
-    [[nodiscard]] int64_t calls() const { return calls_; }
+    [[nodiscard]] std::span<const double> call_seconds() const { return call_seconds_; }
+    [[nodiscard]] int64_t calls() const { return std::ssize(call_seconds_); }
     void reset();
 
     [[nodiscard]] std::string description() const override { return inner_.description(); }
@@ -102,7 +105,7 @@ private:
     Kernels& inner_;
     int64_t vocabulary_;
     Seconds seconds_{};
-    int64_t calls_ = 0;
+    std::vector<double> call_seconds_;
 };
 
 }  // namespace accrue
