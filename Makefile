@@ -39,7 +39,7 @@ threads: setup build/threads/build.ninja ## the tests labelled threads under the
 	@$(PLAIN_MEMORY) cmake --build build/threads --target thread_tests
 	$(PLAIN_MEMORY) $(CTEST) --test-dir build/threads --label-regex threads --exclude-regex '$(ONE_THREAD_IS_ENOUGH)'
 
-lint: setup-check build/release/build.ninja ## clang-tidy over the sources
+lint: setup-check ## clang-tidy over the sources
 	scripts/lint
 
 fuzz: setup-check build/fuzz/build.ninja ## every parser on damaged files, for SECONDS_EACH=60

@@ -1,10 +1,10 @@
 #include "accrue/assess/advise_measure.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <numeric>
 
+#include "accrue/base/clock.h"
 #include "accrue/base/error.h"
 #include "accrue/kernels/timed/timed_kernels.h"
 #include "accrue/train/engine.h"
@@ -13,8 +13,6 @@
 
 namespace accrue {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int kTurns = 3;
 // At least so many windows make a turn, and short ones more.
@@ -25,10 +23,6 @@ constexpr double kTurnSeconds = 0.25;
 constexpr double kEnoughSeconds = 10;
 // Addresses for windows of shorter samples, which first fit places differently. They cost no memory.
 constexpr double kSpareAddresses = 1.25;
-
-double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Batches that are loaded once. What is in them later comes from another window, which no clock can tell.
 class HeldBatches final : public BatchSource {

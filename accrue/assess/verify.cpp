@@ -1,7 +1,6 @@
 #include "accrue/assess/verify.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <set>
 
@@ -9,16 +8,12 @@
 
 #include "accrue/assess/diagnosis.h"
 #include "accrue/assess/other_ways.h"
+#include "accrue/base/clock.h"
 
 namespace accrue {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Outcome = VerifyCase::Outcome;
-
-double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Every kind of sums there is; each is compared with exact ones.
 struct NamedKind {

@@ -1,10 +1,10 @@
 #include "accrue/assess/window_lab.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
+#include "accrue/base/clock.h"
 #include "accrue/base/error.h"
 #include "accrue/base/hash.h"
 #include "accrue/base/temporary_folder.h"
@@ -14,12 +14,6 @@
 
 namespace accrue {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Sets the flag when half of the window's grains are loaded, so that the step stops before the next micro-batch.
 class StopsHalfWay final : public BatchSource {

@@ -21,12 +21,12 @@ std::string value_in(const char* file, const std::string& name) {
     return "";
 }
 
+}  // namespace
+
 int64_t usable_processors() {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 0;
 }
-
-}  // namespace
 
 Machine this_machine() {
     Machine machine;

@@ -15,4 +15,7 @@ struct Machine {
 
 [[nodiscard]] Machine this_machine();
 
+// How many processors this process may use; 0 if the system does not say.
+[[nodiscard]] int64_t usable_processors();
+
 }  // namespace accrue

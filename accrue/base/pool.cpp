@@ -1,18 +1,16 @@
 #include "accrue/base/pool.h"
 
+#include <algorithm>
 #include <chrono>
 
-#include <sched.h>
+#include "accrue/base/machine.h"
 
 namespace accrue {
 namespace {
 
-int usable_processors() {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        return CPU_COUNT(&set);
-    }
-    return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+int all_processors() {
+    const int64_t usable = usable_processors();
+    return usable > 0 ? static_cast<int>(usable) : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
 // How long a thread looks for the next work before it sleeps. To wake it takes longer than many kernels, above all in a
@@ -39,8 +37,8 @@ bool seen_while_spinning(const Condition& condition) {
 }  // namespace
 
 // Threads that outnumber the processors would spin away the time of those that work.
-Pool::Pool(int threads) : spins_(threads <= usable_processors()) {
-    const int wanted = threads > 0 ? threads : usable_processors();
+Pool::Pool(int threads) : spins_(threads <= all_processors()) {
+    const int wanted = threads > 0 ? threads : all_processors();
     for (int thread = 1; thread < wanted; ++thread) {
         workers_.emplace_back([this, thread] { work(thread); });
     }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "accrue/assess/mean_of_means.h"
+#include "accrue/base/clock.h"
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/temporary_folder.h"
@@ -23,13 +24,8 @@
 namespace accrue {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLook{50};
 constexpr size_t kShownDigits = 16;
-
-double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // One way to train the job. Threads 0 = all.
 struct DemoRun {

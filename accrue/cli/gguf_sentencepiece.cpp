@@ -17,8 +17,8 @@
 namespace accrue {
 namespace {
 
-using Json = nlohmann::json;
-using Ids = std::unordered_map<std::string, size_t>;
+using SortedJson = nlohmann::json;
+using IdsByText = std::unordered_map<std::string, size_t>;
 
 constexpr std::string_view kMark = "\u2581";
 
@@ -38,7 +38,7 @@ std::string with_spaces(std::string_view text) {
 }
 
 // Does a text begin with a mark? None where the file treats spaces in another way than llama.cpp.
-std::optional<bool> adds_prefix(const Json& normalizer, const Json& pre) {
+std::optional<bool> adds_prefix(const SortedJson& normalizer, const SortedJson& pre) {
     if (!pre.is_null()) {
         if (!normalizer.is_null() || pre.value("type", "") != "Metaspace" || pre.value("replacement", "") != kMark) {
             return std::nullopt;
@@ -46,20 +46,20 @@ std::optional<bool> adds_prefix(const Json& normalizer, const Json& pre) {
         return pre.contains("prepend_scheme") ? pre.at("prepend_scheme") != "never"
                                               : pre.value("add_prefix_space", true);
     }
-    const Json replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kMark}};
-    const Json prepend = {{"type", "Prepend"}, {"prepend", kMark}};
+    const SortedJson replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kMark}};
+    const SortedJson prepend = {{"type", "Prepend"}, {"prepend", kMark}};
     if (normalizer == replace) {
         return false;
     }
     if (normalizer.is_object() && normalizer.value("type", "") == "Sequence" &&
-        normalizer.at("normalizers") == Json::array({prepend, replace})) {
+        normalizer.at("normalizers") == SortedJson::array({prepend, replace})) {
         return true;
     }
     return std::nullopt;
 }
 
 // Metaspace may cut text before each mark, and llama.cpp does not; that is the same where no token goes across.
-bool cuts_matter(const Json& pre, const Ids& vocabulary) {
+bool cuts_matter(const SortedJson& pre, const IdsByText& vocabulary) {
     if (pre.is_null() || !pre.value("split", true)) {
         return false;
     }
@@ -67,7 +67,7 @@ bool cuts_matter(const Json& pre, const Ids& vocabulary) {
                        [](const auto& token) { return token.first.find(kMark, 1) != std::string::npos; });
 }
 
-std::pair<std::string, std::string> parts_of(const Json& merge) {
+std::pair<std::string, std::string> parts_of(const SortedJson& merge) {
     if (merge.is_array()) {
         return {merge.at(0), merge.at(1)};
     }
@@ -77,12 +77,12 @@ std::pair<std::string, std::string> parts_of(const Json& merge) {
 }
 
 // Counts down over what merges make; false where the order of the merges is not an order of tokens.
-bool score_merges(const Json& merges, const Ids& ids, GgufTokenizer& tokenizer,
+bool score_merges(const SortedJson& merges, const IdsByText& ids, GgufTokenizer& tokenizer,
                   std::set<std::pair<size_t, size_t>>& pairs) {
     size_t last = tokenizer.tokens.size();
     std::vector<bool> seen(tokenizer.tokens.size());
     float score = 0;
-    for (const Json& merge : merges) {
+    for (const SortedJson& merge : merges) {
         const auto [left, right] = parts_of(merge);
         pairs.emplace(ids.at(left), ids.at(right));
         const size_t result = ids.at(left + right);
@@ -104,7 +104,8 @@ bool score_merges(const Json& merges, const Ids& ids, GgufTokenizer& tokenizer,
 }
 
 // Are all pairs of tokens that make a token in the list of merges? llama.cpp merges them all.
-bool has_all_merges(const GgufTokenizer& tokenizer, const Ids& ids, const std::set<std::pair<size_t, size_t>>& pairs) {
+bool has_all_merges(const GgufTokenizer& tokenizer, const IdsByText& ids,
+                    const std::set<std::pair<size_t, size_t>>& pairs) {
     const auto normal = [&](std::string_view text) -> std::optional<size_t> {
         const auto found = ids.find(std::string(text));
         const bool is_normal = found != ids.end() && tokenizer.types[found->second] == GgufTokenizer::normal;
@@ -127,7 +128,7 @@ bool has_all_merges(const GgufTokenizer& tokenizer, const Ids& ids, const std::s
 }
 
 // Returns how many of the 256 byte tokens there are.
-int mark_bytes(const Ids& ids, GgufTokenizer& tokenizer) {
+int mark_bytes(const IdsByText& ids, GgufTokenizer& tokenizer) {
     int found_bytes = 0;
     for (int byte = 0; byte < 256; ++byte) {
         if (const auto found = ids.find(fmt::format("<0x{:02X}>", byte)); found != ids.end()) {
@@ -178,14 +179,14 @@ GgufVocabulary vocabulary_of_sentencepiece(const std::filesystem::path& file) {
     return {.tokenizer = std::move(tokenizer), .reason = ""};
 }
 
-GgufVocabulary sentencepiece_vocabulary_of_json(const Json& json, const std::filesystem::path& file) {
-    const Json& model = json.at("model");
-    const Json pre = json.value("pre_tokenizer", Json());
+GgufVocabulary sentencepiece_vocabulary_of_json(const SortedJson& json, const std::filesystem::path& file) {
+    const SortedJson& model = json.at("model");
+    const SortedJson pre = json.value("pre_tokenizer", SortedJson());
     GgufTokenizer tokenizer = read_tokens(json, file.string());
     tokenizer.model = "llama";
     tokenizer.pre = "default";
-    const Ids ids = model.at("vocab").get<Ids>();
-    const std::optional<bool> prefix = adds_prefix(json.value("normalizer", Json()), pre);
+    const IdsByText ids = model.at("vocab").get<IdsByText>();
+    const std::optional<bool> prefix = adds_prefix(json.value("normalizer", SortedJson()), pre);
     if (!prefix || cuts_matter(pre, ids)) {
         return none(file, "marks or cuts at spaces in a way that llama.cpp does not");
     }

@@ -14,7 +14,7 @@
 namespace accrue {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 // The patterns by which tokenizers cut text into words, under llama.cpp's names for them.
 constexpr const char* kLlama3Pattern = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})"
@@ -23,15 +23,15 @@ constexpr const char* kQwen2Pattern = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L
                                       R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 // llama.cpp's name for a way of cutting text; empty if it is none of those known here.
-std::string pre_tokenizer_name(const Json& pre) {
+std::string pre_tokenizer_name(const SortedJson& pre) {
     if (pre.value("type", "") == "ByteLevel") {
         return pre.value("use_regex", true) && !pre.value("add_prefix_space", true) ? "gpt-2" : "";
     }
     if (pre.value("type", "") != "Sequence" || pre.at("pretokenizers").size() != 2) {
         return "";
     }
-    const Json& split = pre.at("pretokenizers").at(0);
-    const Json& bytes = pre.at("pretokenizers").at(1);
+    const SortedJson& split = pre.at("pretokenizers").at(0);
+    const SortedJson& bytes = pre.at("pretokenizers").at(1);
     if (split.value("type", "") != "Split" || bytes.value("type", "") != "ByteLevel" ||
         bytes.value("use_regex", true)) {
         return "";
@@ -61,7 +61,7 @@ struct Around {
     std::optional<uint32_t> behind;
 };
 
-std::optional<uint32_t> special_of(const Json& processor, const Json& piece) {
+std::optional<uint32_t> special_of(const SortedJson& processor, const SortedJson& piece) {
     if (!piece.contains("SpecialToken")) {
         return std::nullopt;
     }
@@ -69,13 +69,13 @@ std::optional<uint32_t> special_of(const Json& processor, const Json& piece) {
     return processor.at("special_tokens").at(name).at("ids").at(0).get<uint32_t>();
 }
 
-Around around_of(const Json& processor) {
+Around around_of(const SortedJson& processor) {
     Around around;
     if (!processor.is_object()) {
         return around;
     }
     if (processor.value("type", "") == "Sequence") {
-        for (const Json& part : processor.at("processors")) {
+        for (const SortedJson& part : processor.at("processors")) {
             const Around found = around_of(part);
             around.before = found.before ? found.before : around.before;
             around.behind = found.behind ? found.behind : around.behind;
@@ -90,8 +90,8 @@ Around around_of(const Json& processor) {
 
 // What llama.cpp would do otherwise than the file says; empty if nothing. It knows no normalizers here; NFC, which
 // Qwen's files have, is left out by its own converter too. Whole words first is what it does for Llama 3 and only there.
-std::string difference_of(const Json& json, const std::string& pre) {
-    const Json normalizer = json.value("normalizer", Json());
+std::string difference_of(const SortedJson& json, const std::string& pre) {
+    const SortedJson normalizer = json.value("normalizer", SortedJson());
     if (!normalizer.is_null() && normalizer.value("type", "") != "NFC") {
         return "rewrites text before it cuts it, which llama.cpp does not";
     }
@@ -101,7 +101,7 @@ std::string difference_of(const Json& json, const std::string& pre) {
     return "";
 }
 
-GgufVocabulary byte_level_vocabulary(const Json& json, const std::filesystem::path& file) {
+GgufVocabulary byte_level_vocabulary(const SortedJson& json, const std::filesystem::path& file) {
     const std::string pre = pre_tokenizer_name(json.at("pre_tokenizer"));
     if (pre.empty()) {
         return {.tokenizer = std::nullopt,
@@ -113,7 +113,7 @@ GgufVocabulary byte_level_vocabulary(const Json& json, const std::filesystem::pa
     GgufTokenizer tokenizer = read_tokens(json, file.string());
     tokenizer.model = "gpt2";
     tokenizer.pre = pre;
-    for (const Json& merge : json.at("model").at("merges")) {
+    for (const SortedJson& merge : json.at("model").at("merges")) {
         tokenizer.merges.push_back(merge.is_string()
                                        ? merge.get<std::string>()
                                        : cat(merge.at(0).get<std::string>(), " ", merge.at(1).get<std::string>()));
@@ -121,24 +121,24 @@ GgufVocabulary byte_level_vocabulary(const Json& json, const std::filesystem::pa
     return {.tokenizer = std::move(tokenizer), .reason = ""};
 }
 
-bool is_byte_level(const Json& pre) {
+bool is_byte_level(const SortedJson& pre) {
     if (!pre.is_object()) {
         return false;
     }
     const std::string type = pre.value("type", "");
-    const Json parts = type == "Sequence" ? pre.at("pretokenizers") : Json::array();
+    const SortedJson parts = type == "Sequence" ? pre.at("pretokenizers") : SortedJson::array();
     return type == "ByteLevel" || std::any_of(parts.begin(), parts.end(), is_byte_level);
 }
 
 }  // namespace
 
-GgufTokenizer read_tokens(const Json& json, const std::string& file) {
+GgufTokenizer read_tokens(const SortedJson& json, const std::string& file) {
     GgufTokenizer tokenizer{.model = "", .pre = "", .tokens = {}};
     std::vector<AddedToken> added_tokens;
     for (const auto& [token, id] : json.at("model").at("vocab").items()) {
         set_token(tokenizer, id.get<size_t>(), token, GgufTokenizer::normal, file);
     }
-    for (const Json& added : json.value("added_tokens", Json::array())) {
+    for (const SortedJson& added : json.value("added_tokens", SortedJson::array())) {
         const auto id = added.at("id").get<size_t>();
         const std::string text = added.at("content");
         set_token(tokenizer, id, text,
@@ -148,7 +148,7 @@ GgufTokenizer read_tokens(const Json& json, const std::string& file) {
     if (const auto end = end_of_document_of(added_tokens)) {
         tokenizer.end = static_cast<uint32_t>(*end);
     }
-    const Around around = around_of(json.value("post_processor", Json()));
+    const Around around = around_of(json.value("post_processor", SortedJson()));
     tokenizer.begin = around.before;
     tokenizer.add_begin = around.before.has_value();
     tokenizer.add_end = around.behind.has_value() && around.behind == tokenizer.end;
@@ -157,13 +157,13 @@ GgufTokenizer read_tokens(const Json& json, const std::string& file) {
 
 GgufVocabulary vocabulary_of_json(const std::filesystem::path& file) {
     try {
-        const Json json = Json::parse(read_text(file));
+        const SortedJson json = SortedJson::parse(read_text(file));
         if (json.at("model").value("type", "") != "BPE") {
             return {.tokenizer = std::nullopt, .reason = cat(file.string(), " is no byte-pair encoding")};
         }
-        return is_byte_level(json.value("pre_tokenizer", Json())) ? byte_level_vocabulary(json, file)
-                                                                  : sentencepiece_vocabulary_of_json(json, file);
-    } catch (const Json::exception& fault) {
+        return is_byte_level(json.value("pre_tokenizer", SortedJson())) ? byte_level_vocabulary(json, file)
+                                                                        : sentencepiece_vocabulary_of_json(json, file);
+    } catch (const SortedJson::exception& fault) {
         throw Error(cat(file.string(), " is no tokenizer.json that can be read: ", fault.what()));
     }
 }

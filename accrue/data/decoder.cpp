@@ -10,7 +10,7 @@ namespace {
 using Tokens = std::vector<std::string>;
 
 template <class Change>
-Decoder each_token(Change change) {
+TextDecoder each_token(Change change) {
     return [change = std::move(change)](Tokens tokens) {
         for (std::string& token : tokens) {
             token = change(std::move(token));
@@ -51,20 +51,20 @@ std::string stripped(const std::string& token, const Strip& strip) {
 
 }  // namespace
 
-Decoder byte_level_decoder() {
+TextDecoder byte_level_decoder() {
     // A token that is not spelled in the alphabet, such as an added one, is text already.
     return each_token([](const std::string& token) { return bytes_of_spelling(token).value_or(token); });
 }
 
-Decoder replace_decoder(std::string from, std::string to) {
+TextDecoder replace_decoder(std::string from, std::string to) {
     return each_token(replace_step(std::move(from), std::move(to)));
 }
 
-Decoder byte_fallback_decoder() {
+TextDecoder byte_fallback_decoder() {
     return each_token(byte_or_token);
 }
 
-Decoder fuse_decoder() {
+TextDecoder fuse_decoder() {
     return [](const Tokens& tokens) {
         Tokens one(1);
         for (const std::string& token : tokens) {
@@ -74,11 +74,11 @@ Decoder fuse_decoder() {
     };
 }
 
-Decoder strip_decoder(const Strip& strip) {
+TextDecoder strip_decoder(const Strip& strip) {
     return each_token([strip](const std::string& token) { return stripped(token, strip); });
 }
 
-Decoder mark_decoder(std::string mark, PrependMark prepend) {
+TextDecoder mark_decoder(std::string mark, PrependMark prepend) {
     const Normalizer first = replace_step(mark, prepend == PrependMark::never ? " " : "");
     const Normalizer other = replace_step(std::move(mark), " ");
     return [first, other](Tokens tokens) {

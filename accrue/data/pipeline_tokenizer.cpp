@@ -80,7 +80,7 @@ public:
                 tokens.push_back(parts_.texts[static_cast<size_t>(id)]);
             }
         }
-        for (const Decoder& step : parts_.decoders) {
+        for (const TextDecoder& step : parts_.decoders) {
             tokens = step(std::move(tokens));
         }
         std::string text;

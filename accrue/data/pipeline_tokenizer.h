@@ -22,7 +22,7 @@ struct TokenizerParts {
     std::vector<int32_t> before;
     std::vector<int32_t> behind;
     // None: tokens are joined by spaces.
-    std::vector<Decoder> decoders;
+    std::vector<TextDecoder> decoders;
     // The vocabulary's spelling of each id, added tokens too; empty where there is no token.
     std::vector<std::string> texts;
     std::optional<int32_t> end_of_document;

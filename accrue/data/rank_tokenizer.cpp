@@ -184,7 +184,7 @@ std::unique_ptr<Tokenizer> tokenizer_of_ranks(std::string_view contents, const s
     if (known.begin >= 0) {
         parts.before = {known.begin};
     }
-    parts.splitters.push_back(pattern_splitter(known.pattern, Keep::everything));
+    parts.splitters.push_back(pattern_splitter(known.pattern, KeepOfSplit::everything));
     parts.decoders.push_back(byte_level_decoder());
     parts.end_of_document = end_of_document_of(parts.added_tokens);
     return make_tokenizer(std::move(parts));

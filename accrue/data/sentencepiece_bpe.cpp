@@ -14,7 +14,7 @@
 namespace accrue {
 namespace {
 
-using Piece = SentencePieceModel::Piece;
+using ModelPiece = SentencePieceModel::Piece;
 using PieceType = SentencePieceModel::PieceType;
 
 constexpr std::string_view kMark = "\u2581";
@@ -31,13 +31,13 @@ bool leaves_characters(const SentencePieceModel& model) {
 
 using Texts = std::unordered_set<std::string_view>;
 
-bool is_reserved(const Piece& piece) {
+bool is_reserved(const ModelPiece& piece) {
     return piece.type == PieceType::unknown || piece.type == PieceType::control || piece.type == PieceType::byte;
 }
 
-Texts texts_of(const SentencePieceModel& model, const std::function<bool(const Piece&)>& wanted) {
+Texts texts_of(const SentencePieceModel& model, const std::function<bool(const ModelPiece&)>& wanted) {
     Texts texts;
-    for (const Piece& piece : model.pieces) {
+    for (const ModelPiece& piece : model.pieces) {
         if (wanted(piece)) {
             texts.insert(piece.text);
         }
@@ -59,9 +59,9 @@ bool has_all_characters(const Texts& pieces, std::string_view text) {
 // Can all that the library does with such a vocabulary be said in rules for pairs of ids? The library merges texts, not
 // ids; that is the same where each character of a piece is a piece itself and no text means two pieces.
 bool has_plain_pieces(const SentencePieceModel& model) {
-    const Texts normal = texts_of(model, [](const Piece& piece) { return piece.type == PieceType::normal; });
+    const Texts normal = texts_of(model, [](const ModelPiece& piece) { return piece.type == PieceType::normal; });
     const Texts reserved = texts_of(model, is_reserved);
-    const auto is_plain = [&](const Piece& piece) {
+    const auto is_plain = [&](const ModelPiece& piece) {
         if (!is_utf8(piece.text) || piece.text.find('\0') != std::string::npos) {
             return false;
         }
@@ -79,7 +79,8 @@ bool has_plain_pieces(const SentencePieceModel& model) {
 // The library looks at no more than 64 symbols that are beginnings of each other.
 bool has_short_chains(const SentencePieceModel& model) {
     constexpr size_t kMostSymbols = 64;
-    const Texts symbols = texts_of(model, [](const Piece& piece) { return piece.type == PieceType::user_defined; });
+    const Texts symbols =
+        texts_of(model, [](const ModelPiece& piece) { return piece.type == PieceType::user_defined; });
     return std::all_of(symbols.begin(), symbols.end(), [&](std::string_view symbol) {
         size_t beginnings = 0;
         for (size_t size = 1; size <= symbol.size(); ++size) {
@@ -93,7 +94,7 @@ bool has_short_chains(const SentencePieceModel& model) {
 // library does.
 std::unordered_map<float, int32_t> ranks_of_scores(const SentencePieceModel& model) {
     std::set<float, std::greater<>> scores;
-    for (const Piece& piece : model.pieces) {
+    for (const ModelPiece& piece : model.pieces) {
         scores.insert(piece.score);
     }
     std::unordered_map<float, int32_t> ranks;
@@ -172,7 +173,7 @@ std::optional<SentencePieceBpe> SentencePieceBpe::of(const SentencePieceModel& m
     BpeParts parts{.symbols = BpeParts::Symbols::characters, .tokens = {}, .rules = {}, .byte_tokens = {}};
     std::vector<AddedToken> symbols;
     for (size_t place = 0; place < model.pieces.size(); ++place) {
-        const Piece& piece = model.pieces[place];
+        const ModelPiece& piece = model.pieces[place];
         const auto id = static_cast<int32_t>(place);
         if (piece.type == PieceType::normal) {
             parts.tokens.emplace_back(piece.text, id);

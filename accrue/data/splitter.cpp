@@ -23,20 +23,20 @@ Splitter scanner_splitter(WordRule rule) {
     };
 }
 
-void split_by_pattern(const Pattern& pattern, Keep keep, const Piece& piece, const PieceSink& sink) {
+void split_by_pattern(const Pattern& pattern, KeepOfSplit keep, const Piece& piece, const PieceSink& sink) {
     // The pattern sees a stand-in for bytes that are no UTF-8; the parts are cut from the text itself.
     const std::string stand_in = is_utf8(piece.text) ? std::string() : with_invalid_bytes_replaced(piece.text);
     size_t taken = 0;
     for (const Pattern::Match& match : pattern.find_all(stand_in.empty() ? piece.text : stand_in)) {
-        if (keep != Keep::matches) {
+        if (keep != KeepOfSplit::matches) {
             hand_on(piece, taken, match.begin, sink);
         }
-        if (keep != Keep::gaps) {
+        if (keep != KeepOfSplit::gaps) {
             hand_on(piece, match.begin, match.end, sink);
         }
         taken = match.end;
     }
-    if (keep != Keep::matches) {
+    if (keep != KeepOfSplit::matches) {
         hand_on(piece, taken, piece.text.size(), sink);
     }
 }
@@ -69,9 +69,9 @@ void run_from(const std::vector<Splitter>& splitters, size_t index, const Piece&
 
 }  // namespace
 
-Splitter pattern_splitter(std::string_view pattern, Keep keep) {
+Splitter pattern_splitter(std::string_view pattern, KeepOfSplit keep) {
     // These rules leave no gaps, so keeping matches keeps everything.
-    if (const std::optional<WordRule> rule = word_rule_of(pattern); rule && keep != Keep::gaps) {
+    if (const std::optional<WordRule> rule = word_rule_of(pattern); rule && keep != KeepOfSplit::gaps) {
         return scanner_splitter(*rule);
     }
     return [compiled = std::make_shared<const Pattern>(pattern), keep](const Piece& piece, const PieceSink& sink) {

@@ -41,9 +41,9 @@ using PieceSink = std::function<void(const Piece&)>;
 // Cuts a piece and hands the parts on, in order.
 using Splitter = std::function<void(const Piece&, const PieceSink&)>;
 
-enum class Keep { everything, matches, gaps };
+enum class KeepOfSplit { everything, matches, gaps };
 // Cuts at the matches of a pattern and keeps matches, what is between them, or both.
-[[nodiscard]] Splitter pattern_splitter(std::string_view pattern, Keep keep);
+[[nodiscard]] Splitter pattern_splitter(std::string_view pattern, KeepOfSplit keep);
 // Puts a space before a piece that has none, unless a later part of a text begins there.
 [[nodiscard]] Splitter prefix_space_splitter();
 // Where the mark for a space is put before a piece that does not begin with one; never where a later part of a text
@@ -56,22 +56,22 @@ enum class CutAtMarks { yes, no };
 void split_by_all(const std::vector<Splitter>& splitters, const Piece& piece, const PieceSink& sink);
 
 // Rewrites tokens on their way back to text; what is left is joined.
-using Decoder = std::function<std::vector<std::string>(std::vector<std::string>)>;
+using TextDecoder = std::function<std::vector<std::string>(std::vector<std::string>)>;
 // Tokens spelled in the byte alphabet to bytes.
-[[nodiscard]] Decoder byte_level_decoder();
-[[nodiscard]] Decoder replace_decoder(std::string from, std::string to);
+[[nodiscard]] TextDecoder byte_level_decoder();
+[[nodiscard]] TextDecoder replace_decoder(std::string from, std::string to);
 // <0x0A> to a byte.
-[[nodiscard]] Decoder byte_fallback_decoder();
+[[nodiscard]] TextDecoder byte_fallback_decoder();
 // All tokens to one.
-[[nodiscard]] Decoder fuse_decoder();
+[[nodiscard]] TextDecoder fuse_decoder();
 // Takes up to so many of a character from the begin and the end of each token.
 struct Strip {
     char32_t character;
     size_t from_begin;
     size_t from_end;
 };
-[[nodiscard]] Decoder strip_decoder(const Strip& strip);
+[[nodiscard]] TextDecoder strip_decoder(const Strip& strip);
 // Marks to spaces; in the first token to nothing, where encoding puts a mark there.
-[[nodiscard]] Decoder mark_decoder(std::string mark, PrependMark prepend);
+[[nodiscard]] TextDecoder mark_decoder(std::string mark, PrependMark prepend);
 
 }  // namespace accrue

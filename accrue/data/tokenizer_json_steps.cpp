@@ -51,10 +51,10 @@ Splitter read_split(const Json& json) {
     const auto behavior = json.at("behavior").get<std::string>();
     const bool invert = json.value("invert", false);
     if (behavior == "Isolated") {
-        return pattern_splitter(source, Keep::everything);
+        return pattern_splitter(source, KeepOfSplit::everything);
     }
     if (behavior == "Removed") {
-        return pattern_splitter(source, invert ? Keep::matches : Keep::gaps);
+        return pattern_splitter(source, invert ? KeepOfSplit::matches : KeepOfSplit::gaps);
     }
     refuse_part("the pre_tokenizer Split", cat("with the behavior ", behavior));
 }
@@ -64,7 +64,7 @@ void read_byte_level(const Json& json, TokenizerParts& parts) {
         parts.splitters.push_back(prefix_space_splitter());
     }
     if (json.value("use_regex", true)) {
-        parts.splitters.push_back(pattern_splitter(pattern_of(WordRule::gpt2), Keep::everything));
+        parts.splitters.push_back(pattern_splitter(pattern_of(WordRule::gpt2), KeepOfSplit::everything));
     }
     parts.model.symbols = BpeParts::Symbols::bytes;
 }
@@ -184,7 +184,7 @@ void read_pre_tokenizer(const Json& json, TokenizerParts& parts) {
         parts.splitters.push_back(read_split(json));
     } else if (type == "Digits") {
         const bool each = json.value("individual_digits", false);
-        parts.splitters.push_back(pattern_splitter(each ? R"(\p{N})" : R"(\p{N}+)", Keep::everything));
+        parts.splitters.push_back(pattern_splitter(each ? R"(\p{N})" : R"(\p{N}+)", KeepOfSplit::everything));
     } else if (type == "Metaspace") {
         parts.splitters.push_back(mark_splitter(read_mark(json), read_prepend(json),
                                                 json.value("split", true) ? CutAtMarks::yes : CutAtMarks::no));

@@ -39,6 +39,12 @@ struct Case {
     return tried;
 }
 
+// The same case for what divides or takes roots, so that whole numbers have errors too.
+[[nodiscard]] inline Case inexact(Case tried) {
+    tried.integers = false;
+    return tried;
+}
+
 // A matrix in memory of exactly its size, with gaps that nobody may write to.
 class Matrix {
 public:

@@ -27,12 +27,6 @@ Matrix scales_of(const Case& tried, int64_t columns) {
     return scales;
 }
 
-// Norms divide and take roots, so that whole numbers have errors too.
-Case inexact(Case tried) {
-    tried.integers = false;
-    return tried;
-}
-
 Outcomes rms_norm(Kernels& kernels, const Case& tried) {
     const int64_t columns = tried.in * runs_of(tried);
     Matrix input = Matrix::random(tried, tried.dtype, 1, tried.rows, columns);

@@ -32,11 +32,6 @@ struct Mean {
     }
 };
 
-Case inexact(Case tried) {
-    tried.integers = false;
-    return tried;
-}
-
 // The copy in the dtype of the case, poisoned; the case without gaps keeps none.
 Matrix copy_of(const Case& tried) {
     Case packed = tried;

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <fstream>
-#include <limits>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -12,7 +11,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLargest = 1e100;  // sums of a whole run of such values are still finite
 constexpr int64_t kLastStep = int64_t{1} << 50;
 

@@ -2,12 +2,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <vector>
 
 namespace accrue {
 
-// What metrics.jsonl says, one column per value and one row per optimizer step. NaN stands for a value that is not there: null,
-// absent, of another type, or too large to draw.
+// A value that is not there: null, absent, of another type, or too large to draw.
+inline constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+
+// What metrics.jsonl says, one column per value and one row per optimizer step.
 struct RunHistory {
     bool readable = false;       // false: no such file, or an error while reading
     int64_t unusable_lines = 0;  // half lines, other text, objects without a "step"

@@ -7,7 +7,7 @@
 namespace accrue {
 namespace {
 
-constexpr std::string_view kNothing = "\u2013";
+constexpr std::string_view kDash = "\u2013";
 
 // A whole number with a comma between thousands.
 std::string grouped(double value) {
@@ -52,7 +52,7 @@ std::string escape_html(std::string_view text) {
 std::string number_text(double value) {
     const double size = std::abs(value);
     if (std::isnan(value)) {
-        return std::string(kNothing);
+        return std::string(kDash);
     }
     if (size >= 1e15 || (size < 1e-3 && size > 0)) {
         return fmt::format("{:.2e}", value);
@@ -76,7 +76,7 @@ std::string short_number_text(double value) {
 
 std::string duration_text(double seconds) {
     if (std::isnan(seconds) || seconds < 0 || seconds > 1e12) {
-        return std::string(kNothing);
+        return std::string(kDash);
     }
     if (seconds < 59.95) {
         return fmt::format("{:.3g} s", seconds);

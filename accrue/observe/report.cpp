@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string_view>
 
@@ -21,7 +20,6 @@ namespace {
 using Column = std::span<const double>;
 using Look = ChartSeries::Look;
 
-constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kLastSteps = 10;
 
 std::vector<double> present(Column column) {

@@ -12,8 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int64_t kTokens = 256;
-constexpr int kThreads = 1;
+constexpr int64_t kRunTokens = 256;
+constexpr int kRunThreads = 1;
 
 MemoryBound room(int64_t bytes) {
     return {.bytes = bytes, .reason = "the test says so", .address_bytes = std::numeric_limits<int64_t>::max()};
@@ -28,14 +28,14 @@ protected:
     }
 
     [[nodiscard]] RunPlan plan() const {
-        return {settings_, model_, kTokens, kThreads, [this] { return now_; }};
+        return {settings_, model_, kRunTokens, kRunThreads, [this] { return now_; }};
     }
     // The process's peak with the fastest and with the smallest plan.
     [[nodiscard]] std::pair<int64_t, int64_t> extremes() const {
-        Planner planner(settings_, model_, kTokens, kThreads);
+        Planner planner(settings_, model_, kRunTokens, kRunThreads);
         const ProcessBase base = ProcessBase::measure();
         return {process_bytes(base, planner, planner.unlimited()),
-                process_bytes(base, planner, planner.frontier(Rates::typical(settings_, kThreads)).back())};
+                process_bytes(base, planner, planner.frontier(Rates::typical(settings_, kRunThreads)).back())};
     }
 
     Settings settings_;

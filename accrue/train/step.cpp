@@ -1,17 +1,12 @@
 #include "accrue/train/step.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+
+#include "accrue/base/clock.h"
 
 namespace accrue {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Measures the first grain that counts anything, from which a run's first units come. Everybody computes the same.
 Units first_units(Engine& engine, const BatchSource& data, const Window& window) {

@@ -1,6 +1,5 @@
 #include "accrue/train/trainer.h"
 
-#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -8,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/bytes.h"
+#include "accrue/base/clock.h"
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/process_age.h"
@@ -26,16 +26,10 @@
 namespace accrue {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // A run that cannot compute a finite gradient three times in a row will not recover by itself.
 constexpr int64_t kMostSkipsInARow = 3;
 
 constexpr int64_t kSampleTokens = 300;
-
-double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::string window_text(const Settings& settings) {
     return settings.window.tokens > 0 ? fmt::format("{} tokens", settings.window.tokens)

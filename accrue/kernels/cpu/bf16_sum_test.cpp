@@ -16,13 +16,13 @@ constexpr uint64_t kKey = 0x123456789abcdef0;
 constexpr SumKind kKinds[] = {SumKind::bf16, SumKind::bf16_stochastic, SumKind::bf16_kahan};
 
 // A window's sum of one tensor that already holds something, and what it must become.
-struct Sums {
+struct RoundedSums {
     SumKind kind;
     std::vector<Bf16> halves;
     std::vector<KahanBf16> pairs;
     GrainRecord record;
 
-    Sums(SumKind kind_, int64_t elements) : kind(kind_) {
+    RoundedSums(SumKind kind_, int64_t elements) : kind(kind_) {
         for (uint64_t i = 0; i < static_cast<uint64_t>(elements); ++i) {
             const Bf16 start(100 * normal(mix(5, i)));
             halves.push_back(start);
@@ -38,7 +38,7 @@ struct Sums {
                                           : added_by_chance(halves[i], value, random_bits(kKey, i) >> 16);
         pairs[i] = added_with_loss(pairs[i], value);
     }
-    void expect_equal(const Sums& wanted) const {
+    void expect_equal(const RoundedSums& wanted) const {
         for (size_t i = 0; i < halves.size() && kind != SumKind::bf16_kahan; ++i) {
             ASSERT_EQ(halves[i].bits, wanted.halves[i].bits) << i;
         }
@@ -68,21 +68,21 @@ TEST_P(Bf16SumTest, EveryKernelThatAddsRoundsAsDefined) {
         for (const int64_t count : {1, 7, 64, 203}) {
             const std::vector<float> values = some_values(count);
             const View<const float> row(values.data(), 1, count);
-            Sums wanted(kind, 3 * count);
+            RoundedSums wanted(kind, 3 * count);
             for (int64_t i = 0; i < count; ++i) {
                 wanted.add(static_cast<size_t>(2 * count + i), values[static_cast<size_t>(i)]);
             }
             // The last of three rows, so that elements begin anywhere.
-            Sums looked_up(kind, 3 * count);
+            RoundedSums looked_up(kind, 3 * count);
             const std::vector<int32_t> entries = {2};
             const std::vector<int32_t> ends = {0, 1};
             const std::vector<int32_t> places = {0};
             add_lookup_grad(context(), row, {entries, ends, places}, {}, looked_up.view(3, count));
             looked_up.expect_equal(wanted);
 
-            Sums bias(kind, count);
-            Sums product(kind, count);
-            Sums plain(kind, count);
+            RoundedSums bias(kind, count);
+            RoundedSums product(kind, count);
+            RoundedSums plain(kind, count);
             add_bias_grad(context(), row, bias.view(1, count));
             add_linear_weight_grad(context(), View<const float>(&one, 1, 1), row, WeightLayout::out_in,
                                    product.view(1, count), {});
@@ -105,7 +105,7 @@ TEST_P(Bf16SumTest, TheRecordIsThatOfAnExactSum) {
                            {.data = units.data(), .rows = 60, .columns = 130, .per_unit = 0x1p20, .record = &wanted},
                            {});
     for (const SumKind kind : kKinds) {
-        Sums sums(kind, 60 * 130);
+        RoundedSums sums(kind, 60 * 130);
         add_linear_weight_grad(context(3), d_output.view(), input.view(), WeightLayout::out_in, sums.view(60, 130), {});
         EXPECT_EQ(sums.record, wanted);
     }
@@ -116,10 +116,10 @@ TEST_P(Bf16SumTest, WhatIsNotFiniteAddsNothingAndIsRecorded) {
         std::vector<float> values = some_values(50);
         values[20] = std::numeric_limits<float>::quiet_NaN();
         values[41] = -std::numeric_limits<float>::infinity();
-        Sums sums(kind, 50);
+        RoundedSums sums(kind, 50);
         add_bias_grad(context(), View<const float>(values.data(), 1, 50), sums.view(1, 50));
         EXPECT_FALSE(sums.record.finite);
-        Sums wanted(kind, 50);
+        RoundedSums wanted(kind, 50);
         values[20] = values[41] = 0;
         for (size_t i = 0; i < values.size(); ++i) {
             wanted.add(i, values[i]);

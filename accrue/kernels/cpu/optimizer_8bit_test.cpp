@@ -8,7 +8,7 @@
 namespace accrue::cpu {
 namespace {
 
-constexpr uint64_t kKey = 0xfedcba9876543210;
+constexpr uint64_t kMomentKey = 0xfedcba9876543210;
 
 // The state of one tensor.
 struct State {
@@ -25,7 +25,7 @@ struct State {
           first_scales(static_cast<size_t>(moment_blocks(static_cast<int64_t>(elements)))),
           second_scales(first_scales.size()) {}
     [[nodiscard]] View<float> weights_view() { return {weights.data(), 1, static_cast<int64_t>(weights.size())}; }
-    [[nodiscard]] CodedMoments moments(uint64_t key = kKey) {
+    [[nodiscard]] CodedMoments moments(uint64_t key = kMomentKey) {
         return {.first = {first.data(), first_scales.data()},
                 .second = {second.data(), second_scales.data()},
                 .rounding_key = key};
@@ -65,7 +65,7 @@ TEST_P(EightBitTest, CodesAndScalesAreThoseOfTheDefinition) {
             for (size_t j = block * kMomentBlock; j < std::min(elements, (block + 1) * kMomentBlock); ++j) {
                 largest = std::max(largest, std::abs(gradient[j]));
             }
-            const uint32_t random = random_bits(kKey, i);
+            const uint32_t random = random_bits(kMomentKey, i);
             const float square = gradient[i] * gradient[i];
             ASSERT_EQ(state.first_scales[block], largest);
             ASSERT_EQ(state.second_scales[block], largest * largest);

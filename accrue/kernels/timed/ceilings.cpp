@@ -6,18 +6,13 @@
 
 #include <immintrin.h>
 
+#include "accrue/base/clock.h"
 #include "accrue/base/error.h"
 #include "accrue/kernels/cpu/tile_shapes.h"
 #include "accrue/tensor/arena.h"
 
 namespace accrue {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 constexpr auto kBurst = std::chrono::milliseconds(20);
 
