@@ -132,7 +132,7 @@ std::vector<TensorToStore> named_tensors(const ParameterList& parameters, std::s
 
 void write_model_folder(const fs::path& folder, const ModelConfig& config, const ParameterList& parameters,
                         std::span<const float> weights) {
-    const fs::path partial = folder.parent_path() / ("." + folder.filename().string() + ".partial");
+    const fs::path partial = folder.parent_path() / cat(".", folder.filename().string(), ".partial");
     fs::remove_all(partial);
     fs::create_directories(partial);
     write_text(partial / "config.json", config.source_json);

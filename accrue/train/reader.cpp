@@ -69,8 +69,10 @@ std::unique_ptr<Tokenizer> tokenizer_of(const Source& source) {
     return source.settings ? open_run_tokenizer(*source.settings) : nullptr;
 }
 
+}  // namespace
+
 // The same steps on a dry and on a real device, so that the dry one counts what the real one takes.
-struct Reading {
+struct TrainedModel::Reading {
     Reading(const ModelConfig& config, const Decoder::Options& options, Kernels& kernels)
         : decoder(config, options, kernels),
           master(take_matrix<float>(kernels.arena(), 1, decoder.parameters().flat_elements)) {
@@ -83,12 +85,15 @@ struct Reading {
                 .compute = copy.view.empty() ? AnyConstView(master.view) : AnyConstView(copy.view)};
     }
 
+    // What its arena must hold.
+    static int64_t plan_bytes(const ModelConfig& config, const Decoder::Options& options, int threads);
+
     Decoder decoder;
     Leased<float> master;
     LeasedAny copy;
 };
 
-int64_t plan_bytes(const ModelConfig& config, const Decoder::Options& options, int threads) {
+int64_t TrainedModel::Reading::plan_bytes(const ModelConfig& config, const Decoder::Options& options, int threads) {
     Arena arena = Arena::dry();
     const auto kernels = make_dry_kernels(arena, threads);
     Reading reading(config, options, *kernels);
@@ -103,8 +108,6 @@ int64_t plan_bytes(const ModelConfig& config, const Decoder::Options& options, i
     (void)reading.decoder.losses(batch, reading.weights());
     return arena.high_water_bytes();
 }
-
-}  // namespace
 
 struct TrainedModel::Parts {
     std::optional<Settings> settings;
@@ -128,7 +131,7 @@ TrainedModel::TrainedModel(const fs::path& folder, int64_t longest, int64_t thre
     parts_->longest = longest > 0 ? longest : std::min(config.positions, usual);
     const bool reads_bf16 = source.settings && source.settings->compute.dtype == "bf16";
     const Decoder::Options options{.dtype = reads_bf16 ? DType::bf16 : DType::fp32, .longest_sample = parts_->longest};
-    parts_->arena = std::make_unique<Arena>(plan_bytes(config, options, parts_->pool.threads()));
+    parts_->arena = std::make_unique<Arena>(Reading::plan_bytes(config, options, parts_->pool.threads()));
     parts_->kernels = make_cpu_kernels(parts_->pool, *parts_->arena);
     parts_->reading = std::make_unique<Reading>(config, options, *parts_->kernels);
     const View<float> master = parts_->reading->master.view;

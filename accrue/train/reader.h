@@ -29,6 +29,7 @@ public:
     [[nodiscard]] const std::optional<Settings>& settings() const;
 
 private:
+    struct Reading;
     struct Parts;
     std::unique_ptr<Parts> parts_;
 };
