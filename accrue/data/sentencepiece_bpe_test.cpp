@@ -240,6 +240,22 @@ TEST(SentencePieceBpeTest, OtherModelsAreLeftToTheLibrary) {
     EXPECT_TRUE(needs_library(chain)) << "more beginnings than the library looks at";
 }
 
+// Field 1: a piece, of which field 1 is its text and field 2 its score.
+TEST(SentencePieceBpeTest, AScoreThatIsNoNumberIsNamed) {
+    const std::string piece = std::string("\x0A\x01z\x15", 4) + std::string("\x00\x00\xC0\x7F", 4);
+    const std::string contents = golden() + "\x0A" + static_cast<char>(piece.size()) + piece;
+    EXPECT_THAT([&] { (void)read_sentencepiece_model(contents, "odd.model"); },
+                ThrowsMessage<Error>(HasSubstr("odd.model: the score of piece \"z\" is no number")));
+}
+
+// The library throws where it finds no room for a piece, instead of saying so in its status.
+TEST(SentencePieceBpeTest, WhatTheLibraryThrowsIsAnErrorThatNamesTheFile) {
+    const std::string contents =
+        read_text(std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/fuzz/seeds/sentencepiece/empty_piece");
+    EXPECT_THAT([&] { (void)tokenizer_of_sentencepiece(contents, "odd.model"); },
+                ThrowsMessage<Error>(HasSubstr("odd.model is neither")));
+}
+
 TEST(SentencePieceBpeTest, ACutFileIsNamed) {
     EXPECT_THAT([] { (void)read_sentencepiece_model(golden().substr(0, 5000), "cut.model"); },
                 ThrowsMessage<Error>(HasSubstr("cut.model is no whole SentencePiece model")));

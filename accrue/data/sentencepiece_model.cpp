@@ -1,5 +1,6 @@
 #include "accrue/data/sentencepiece_model.h"
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 
@@ -92,6 +93,10 @@ SentencePieceModel::Piece read_piece(std::string_view message, const std::string
             piece.type = static_cast<SentencePieceModel::PieceType>(field.number);
         }
     });
+    if (std::isnan(piece.score)) {
+        throw Error(cat(name, ": the score of piece \"", piece.text,
+                        "\" is no number: the file is damaged. Download it again."));
+    }
     return piece;
 }
 

@@ -20,6 +20,21 @@ void check(const sentencepiece::util::Status& status) {
     }
 }
 
+// The library says what is wrong in a status, or throws where a part of it does.
+void load(Library& library, std::string_view contents, const std::string& name) {
+    std::string fault;
+    try {
+        if (const auto status = library.LoadFromSerializedProto(contents); !status.ok()) {
+            fault = status.ToString();
+        }
+    } catch (const std::exception& thrown) {
+        fault = thrown.what();
+    }
+    if (!fault.empty()) {
+        throw Error(cat(name, " is neither a tokenizer.json nor a list of ranks nor a SentencePiece model: ", fault));
+    }
+}
+
 std::vector<int32_t> encode_with(const Library& library, std::string_view text) {
     std::vector<int> pieces;
     check(library.Encode(text, &pieces));
@@ -30,9 +45,10 @@ std::vector<int32_t> encode_with(const Library& library, std::string_view text) 
 // comes back as the mark before the text; otherwise there must be no such mark.
 class LaterParts {
 public:
-    LaterParts(const SentencePieceModel& model, std::string_view contents) : keeps_mark_(model.remove_extra_spaces) {
+    LaterParts(const SentencePieceModel& model, std::string_view contents, const std::string& name)
+        : keeps_mark_(model.remove_extra_spaces) {
         if (model.add_prefix) {
-            check(unmarked_.emplace().LoadFromSerializedProto(without_prefix(contents)));
+            load(unmarked_.emplace(), without_prefix(contents), name);
         }
     }
 
@@ -51,15 +67,15 @@ class SentencePieceTokenizer final : public Tokenizer {
 public:
     SentencePieceTokenizer(std::string_view contents, const std::string& name)
         : fingerprint_(hash_of(std::as_bytes(std::span(contents)))) {
-        const auto status = library_.LoadFromSerializedProto(contents);
-        if (!status.ok()) {
-            throw Error(cat(name, " is neither a tokenizer.json nor a list of ranks nor a SentencePiece model: ",
-                            status.ToString()));
-        }
+        load(library_, contents, name);
         const SentencePieceModel model = read_sentencepiece_model(contents, name);
+        if (std::ssize(model.pieces) != library_.GetPieceSize()) {
+            throw Error(cat(name, " holds ", model.pieces.size(), " pieces, of which the SentencePiece library reads ",
+                            library_.GetPieceSize(), ": the file is damaged. Download it again."));
+        }
         pairs_ = SentencePieceBpe::of(model);
         if (!pairs_) {
-            later_parts_.emplace(model, contents);
+            later_parts_.emplace(model, contents, name);
         }
     }
 
