@@ -248,7 +248,7 @@ TEST(SentencePieceBpeTest, AScoreThatIsNoNumberIsNamed) {
                 ThrowsMessage<Error>(HasSubstr("odd.model: the score of piece \"z\" is no number")));
 }
 
-// The library throws where it finds no room for a piece, instead of saying so in its status.
+// To a part of the library a piece that begins with a zero byte has no length: it throws instead of saying so in its status.
 TEST(SentencePieceBpeTest, WhatTheLibraryThrowsIsAnErrorThatNamesTheFile) {
     const std::string contents =
         read_text(std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/fuzz/seeds/sentencepiece/empty_piece");
