@@ -76,6 +76,42 @@ Outcomes add_linear_weight_grad(Kernels& kernels, const Case& tried) {
     return outcomes;
 }
 
+// More of them than a device may want to keep, with a bias in between; the input's gradient then completes all.
+Outcomes start_linear_weight_grad(Kernels& kernels, const Case& tried) {
+    Matrix d_output = random_gradient(tried, tried.dtype, 1, tried.rows, tried.out);
+    Matrix input = Matrix::random(tried, tried.dtype, 2, tried.rows, tried.in);
+    Matrix weight = weight_of(tried);
+    Matrix other_d_output = Matrix::random(tried, tried.dtype, 4, tried.rows, tried.out);
+    Matrix d_input = Matrix::poison(tried, DType::fp32, tried.rows, tried.in);
+    const std::vector<int32_t> slots = tried.held ? slots_of(tried.out) : std::vector<int32_t>{};
+    Matrix held = Matrix::poison(tried, DType::fp32, (tried.out + 2) / 3, tried.in);
+    const bool out_first = tried.layout == WeightLayout::out_in;
+    constexpr uint64_t kSums = 6;
+    Sum bias(tried, 20, 1, tried.out);
+    std::vector<Sum> sums;
+    for (uint64_t i = 0; i < kSums; ++i) {
+        if (i == 1) {
+            kernels.add_bias_grad(d_output.any(), bias.view());
+        }
+        const Sum& sum =
+            sums.emplace_back(tried, 10 + i, out_first ? tried.out : tried.in, out_first ? tried.in : tried.out);
+        const bool last = i + 1 == kSums;
+        kernels.start_linear_weight_grad(d_output.any(), input.any(), tried.layout, sum.view(),
+                                         last && tried.held ? HeldRows{slots, held.floats()} : HeldRows{});
+    }
+    kernels.start_linear_weight_grad(d_output.any(), input.any(), tried.layout, sums.back().view(), {});  // once more
+    kernels.linear_input_grad(other_d_output.any(), {weight.any(), tried.layout}, d_input.any());
+    Outcomes outcomes{compared(tried, "d_input", d_input)};
+    append(outcomes, tried, "d_bias", bias);
+    for (const Sum& sum : sums) {
+        append(outcomes, tried, "d_weight", sum);
+    }
+    if (tried.held) {
+        outcomes.push_back(compared(tried, "held", held));
+    }
+    return outcomes;
+}
+
 Outcomes add_bias_grad(Kernels& kernels, const Case& tried) {
     Matrix d_output = random_gradient(tried, tried.dtype, 1, tried.rows, tried.out);
     Sum sum(tried, 3, 1, tried.out);
@@ -116,6 +152,7 @@ std::vector<Operation> product_operations() {
         {"linear_residual", linear_residual, weight_cases()},
         {"linear_input_grad", linear_input_grad, weight_cases()},
         {"add_linear_weight_grad", add_linear_weight_grad, long_and(sum_cases())},
+        {"start_linear_weight_grad", start_linear_weight_grad, sum_cases()},
         {"add_bias_grad", add_bias_grad, sum_cases()},
     };
 }

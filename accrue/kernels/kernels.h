@@ -121,6 +121,16 @@ public:
     virtual void add_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout,
                                         const SumView& d_weight, const HeldRows& held) = 0;
 
+    // The same, but sum, record and held rows are complete only when the next linear_input_grad has returned, which must
+    // not write to what this reads; only calls like this one and add_bias_grad may come between. So that no thread need
+    // wait for another between the two.
+    virtual void start_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout,
+                                          const SumView& d_weight, const HeldRows& held) {
+        add_linear_weight_grad(d_output, input, layout, d_weight, held);
+    }
+    // The share of the last linear_input_grad's time that went to what was started before it.
+    [[nodiscard]] virtual double started_share() const { return 0; }
+
     // d_bias[o] += sum over r of d_output[r, o], for one grain, in double.
     virtual void add_bias_grad(AnyConstView d_output, const SumView& d_bias) = 0;
 

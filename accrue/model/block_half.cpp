@@ -31,16 +31,16 @@ void entrance_backward(const Block& block, const Entrance& entrance, NormSaved& 
                        AnyConstView d_output, View<float> d_stream) {
     const Pass& pass = block.pass;
     Arena& arena = pass.kernels.arena();
+    const Leased<float> d_norm = take_matrix<float>(arena, input.rows, input.columns);
     {
         const Place normed(arena, saved.output, block.context.dtype, input.rows, input.columns);
         if (saved.output.view.empty()) {
             norm_forward(pass, entrance.norm, block.context.config.norm_epsilon, input, saved, normed.view());
         }
         linear_weight_backward(pass, entrance.product, d_output, normed.view());
+        pass.kernels.linear_input_grad(d_output, pass.weight_of(entrance.product), d_norm.view);
     }
     saved.output = {};
-    const Leased<float> d_norm = take_matrix<float>(arena, input.rows, input.columns);
-    pass.kernels.linear_input_grad(d_output, pass.weight_of(entrance.product), d_norm.view);
     norm_backward(pass, entrance.norm, saved, input, d_norm.view, d_stream);
 }
 

@@ -34,8 +34,8 @@ void linear_weight_backward(const Pass& pass, const LinearParameters& linear, An
             if (part.bias >= 0) {  // first, while a cache still holds what was just written
                 pass.kernels.add_bias_grad(d_part, pass.sink->sum_of(number, part.bias));
             }
-            pass.kernels.add_linear_weight_grad(d_part, input_rows, linear.layout,
-                                                pass.sink->sum_of(number, part.weight), {});
+            pass.kernels.start_linear_weight_grad(d_part, input_rows, linear.layout,
+                                                  pass.sink->sum_of(number, part.weight), {});
         }
     }
 }

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <memory>
+
 #include "accrue/kernels/cpu/instruction_set.h"
+#include "accrue/kernels/cpu/product.h"
 #include "accrue/kernels/kernels.h"
 
 namespace accrue {
@@ -20,6 +23,9 @@ public:
     void linear_input_grad(AnyConstView d_output, const WeightView& weight, AnyView d_input) override;
     void add_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout, const SumView& d_weight,
                                 const HeldRows& held) override;
+    void start_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout,
+                                  const SumView& d_weight, const HeldRows& held) override;
+    [[nodiscard]] double started_share() const override { return started_share_; }
     void add_bias_grad(AnyConstView d_output, const SumView& d_bias) override;
     void rms_norm(AnyConstView input, View<const float> gain, float epsilon, AnyView output,
                   View<float> inverse_rms) override;
@@ -67,7 +73,12 @@ public:
     void copy_out(View<const float> values, std::span<float> host) override;
 
 private:
+    // For calls that do not take part in what was started: runs that first.
+    [[nodiscard]] const cpu::Context& context();
+
     cpu::Context context_;
+    cpu::StartedProducts started_;
+    double started_share_ = 0;
 };
 
 }  // namespace accrue

@@ -80,7 +80,8 @@ void linear_residual(const Context& context, AnyConstView input, const WeightVie
     multiply(context, product, StoredResult{.output = output, .bias = bias, .dropout = dropout, .residual = residual});
 }
 
-void linear_input_grad(const Context& context, AnyConstView d_output, const WeightView& weight, AnyView d_input) {
+double linear_input_grad(const Context& context, AnyConstView d_output, const WeightView& weight, AnyView d_input,
+                         StartedProducts started) {
     constexpr std::string_view kName = "linear_input_grad";
     check_weight(kName, d_output, weight);
     check(kName, "columns of d_output", d_output.columns, weight.out());
@@ -89,11 +90,19 @@ void linear_input_grad(const Context& context, AnyConstView d_output, const Weig
     const Product product{.left = operand(d_output, Contiguous::depth),
                           .right = inputs_of(weight, d_output.dtype),
                           .shape = {.rows = d_output.rows, .columns = weight.in(), .depth = weight.out()}};
-    multiply(context, product, StoredResult{.output = d_input, .bias = {}, .dropout = {}, .residual = {}});
+    return multiply(context, std::move(started), product,
+                    StoredResult{.output = d_input, .bias = {}, .dropout = {}, .residual = {}});
 }
 
-void add_linear_weight_grad(const Context& context, AnyConstView d_output, AnyConstView input, WeightLayout layout,
-                            const SumView& d_weight, const HeldRows& held) {
+namespace {
+
+struct WeightProduct {
+    Product product;
+    AddedResult result;
+};
+
+WeightProduct weight_product(AnyConstView d_output, AnyConstView input, WeightLayout layout, const SumView& d_weight,
+                             const HeldRows& held) {
     constexpr std::string_view kName = "add_linear_weight_grad";
     const bool out_in = layout == WeightLayout::out_in;
     const AnyConstView& rows = out_in ? d_output : input;
@@ -116,7 +125,22 @@ void add_linear_weight_grad(const Context& context, AnyConstView d_output, AnyCo
     const Product product{.left = operand(left, Contiguous::lanes),
                           .right = operand(right, Contiguous::lanes),
                           .shape = {.rows = left.columns, .columns = right.columns, .depth = input.rows}};
-    multiply(context, product, AddedResult{.sum = d_weight, .held = held, .turned = turned});
+    return {.product = product, .result = {.sum = d_weight, .held = held, .turned = turned}};
+}
+
+}  // namespace
+
+void add_linear_weight_grad(const Context& context, AnyConstView d_output, AnyConstView input, WeightLayout layout,
+                            const SumView& d_weight, const HeldRows& held) {
+    const auto [product, result] = weight_product(d_output, input, layout, d_weight, held);
+    multiply(context, product, result);
+}
+
+std::unique_ptr<StartedProduct> start_linear_weight_grad(const Context& context, AnyConstView d_output,
+                                                         AnyConstView input, WeightLayout layout,
+                                                         const SumView& d_weight, const HeldRows& held) {
+    const auto [product, result] = weight_product(d_output, input, layout, d_weight, held);
+    return start(context, product, result);
 }
 
 }  // namespace accrue::cpu

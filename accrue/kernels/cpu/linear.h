@@ -1,6 +1,9 @@
 #pragma once
 
+#include <memory>
+
 #include "accrue/kernels/cpu/instruction_set.h"
+#include "accrue/kernels/cpu/product.h"
 #include "accrue/kernels/kernels.h"
 
 // The products of kernels/kernels.h, for CPUs: same names, same contracts. Wrong shapes are errors.
@@ -12,9 +15,15 @@ void linear(const Context& context, AnyConstView input, const WeightView& weight
 void linear_residual(const Context& context, AnyConstView input, const WeightView& weight, View<const float> bias,
                      const Dropout& dropout, View<const float> residual, View<float> output);
 
-void linear_input_grad(const Context& context, AnyConstView d_output, const WeightView& weight, AnyView d_input);
+// With what was started before; returns the share of the threads' time that this took.
+double linear_input_grad(const Context& context, AnyConstView d_output, const WeightView& weight, AnyView d_input,
+                         StartedProducts started = {});
 
 void add_linear_weight_grad(const Context& context, AnyConstView d_output, AnyConstView input, WeightLayout layout,
                             const SumView& d_weight, const HeldRows& held);
+
+[[nodiscard]] std::unique_ptr<StartedProduct> start_linear_weight_grad(const Context& context, AnyConstView d_output,
+                                                                       AnyConstView input, WeightLayout layout,
+                                                                       const SumView& d_weight, const HeldRows& held);
 
 }  // namespace accrue::cpu

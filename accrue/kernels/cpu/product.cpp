@@ -5,8 +5,14 @@
 #include <hwy/foreach_target.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
+#include "accrue/base/clock.h"
 #include "accrue/kernels/cpu/finish-inl.h"
 #include "accrue/kernels/cpu/lanes-inl.h"
 #include "accrue/kernels/cpu/product-inl.h"
@@ -39,23 +45,19 @@ public:
           memory_(memory),
           threads_(threads) {}
 
-    void run(Pool& pool) const {
-        const auto& [rows, columns, depth] = product_.shape;
-        const bool odd = packing_ == Packing::pairs && depth % 2 != 0;
-        if (lies_in_rows(product_.left, odd ? depth - 1 : depth, packing_)) {
-            const OperandBlock all{.first_lane = 0, .lanes = rows, .first_depth = 0, .depth = depth};
-            const LeftRows left = rows_where_they_lie(product_.left, all, packing_);
-            run_block(pool, {0, rows, left, odd ? last_pairs() : LeftRows{}});
-            return;
-        }
-        const int64_t block_rows = left_block_rows(rows, words_);
-        for (int64_t first = 0; first < rows; first += block_rows) {
-            const OperandBlock block{
-                .first_lane = first, .lanes = std::min(block_rows, rows - first), .first_depth = 0, .depth = depth};
-            pack_left(pool, block);
-            run_block(pool, {first, block.lanes, {left_memory(), words_ + kLeftPadding, block.lanes}, {}});
-        }
+    // Does all but the items of the last block of rows.
+    void prepare(Pool& pool) {
+        run_blocks(pool, [&](const RowBlock& block, bool last) {
+            block_ = block;
+            plan_ = plan_product({block.rows, product_.shape.columns, product_.shape.depth}, words_, pool.threads());
+            if (!last) {
+                pool.run(items(), [&](int64_t item, int thread) { run_item(item, thread); });
+            }
+        });
     }
+
+    [[nodiscard]] int64_t items() const { return std::ssize(plan_.items); }
+    void run_item(int64_t item, int thread) const { multiply_item(plan_, block_, item, thread); }
 
     // Of all cells, in their order.
     [[nodiscard]] GrainRecord record() const {
@@ -69,6 +71,27 @@ public:
     }
 
 private:
+    // Packs the left side where it must be, a block of rows at a time, and calls run_block(block, whether it is the last).
+    template <class RunBlock>
+    void run_blocks(Pool& pool, const RunBlock& run_block) const {
+        const auto& [rows, columns, depth] = product_.shape;
+        const bool odd = packing_ == Packing::pairs && depth % 2 != 0;
+        if (lies_in_rows(product_.left, odd ? depth - 1 : depth, packing_)) {
+            const OperandBlock all{.first_lane = 0, .lanes = rows, .first_depth = 0, .depth = depth};
+            const LeftRows left = rows_where_they_lie(product_.left, all, packing_);
+            run_block(RowBlock{0, rows, left, odd ? last_pairs() : LeftRows{}}, true);
+            return;
+        }
+        const int64_t block_rows = left_block_rows(rows, words_);
+        for (int64_t first = 0; first < rows; first += block_rows) {
+            const OperandBlock block{
+                .first_lane = first, .lanes = std::min(block_rows, rows - first), .first_depth = 0, .depth = depth};
+            pack_left(pool, block);
+            run_block(RowBlock{first, block.lanes, {left_memory(), words_ + kLeftPadding, block.lanes}, {}},
+                      first + block.lanes == rows);
+        }
+    }
+
     [[nodiscard]] uint32_t* left_memory() const { return reinterpret_cast<uint32_t*>(memory_); }
     [[nodiscard]] GrainRecord* records() const { return reinterpret_cast<GrainRecord*>(memory_ + space_.records); }
 
@@ -101,13 +124,6 @@ private:
             some.lanes = std::min(kLanesAtATime, block.lanes - first);
             pack_rows(product_.left, some, {0, words_}, packing_, stride, left_memory() + first * stride);
         });
-    }
-
-    void run_block(Pool& pool, const RowBlock& block) const {
-        const ProductPlan plan =
-            plan_product({block.rows, product_.shape.columns, product_.shape.depth}, words_, pool.threads());
-        pool.run(std::ssize(plan.items),
-                 [&](int64_t number, int thread) { multiply_item(plan, block, number, thread); });
     }
 
     // One strip of columns and one part of a block's rows, with a thread's own memory.
@@ -300,18 +316,54 @@ private:
     ProductWorkspace space_;
     std::byte* memory_;
     int threads_;
+    RowBlock block_{};  // that items are of
+    ProductPlan plan_;
 };
 
-void multiply_and_store(Pool& pool, std::byte* memory, const Product& product, Multiplier multiplier,
-                        const StoredResult& result) {
-    Multiplication<StoringItem, StoredResult>(product, multiplier, result, pool.threads(), memory).run(pool);
+// Owns all that a product needs until it is done.
+template <class Item, class Result>
+class OwnProduct final : public StartedProduct {
+public:
+    OwnProduct(Pool& pool, Arena::Block memory, const Product& product, Multiplier multiplier, const Result& result)
+        : memory_(std::move(memory)),
+          product_(product),
+          result_(result),
+          multiplication_(product_, multiplier, result_, pool.threads(), memory_.data()) {
+        multiplication_.prepare(pool);
+    }
+
+    [[nodiscard]] int64_t items() const override { return multiplication_.items(); }
+    void run_item(int64_t item, int thread) override { multiplication_.run_item(item, thread); }
+
+    [[nodiscard]] const void* sum() const override {
+        if constexpr (std::is_same_v<Result, AddedResult>) {
+            return result_.sum.data;
+        }
+        return nullptr;
+    }
+
+    void finish() override {
+        if constexpr (std::is_same_v<Result, AddedResult>) {
+            add_record(*result_.sum.record, multiplication_.record());
+        }
+    }
+
+private:
+    Arena::Block memory_;
+    Product product_;
+    Result result_;
+    Multiplication<Item, Result> multiplication_;
+};
+
+std::unique_ptr<StartedProduct> start_storing(Pool& pool, Arena::Block memory, const Product& product,
+                                              Multiplier multiplier, const StoredResult& result) {
+    return std::make_unique<OwnProduct<StoringItem, StoredResult>>(pool, std::move(memory), product, multiplier,
+                                                                   result);
 }
 
-void multiply_and_add(Pool& pool, std::byte* memory, const Product& product, Multiplier multiplier,
-                      const AddedResult& result) {
-    Multiplication<AddingItem, AddedResult> multiplication(product, multiplier, result, pool.threads(), memory);
-    multiplication.run(pool);
-    add_record(*result.sum.record, multiplication.record());
+std::unique_ptr<StartedProduct> start_adding(Pool& pool, Arena::Block memory, const Product& product,
+                                             Multiplier multiplier, const AddedResult& result) {
+    return std::make_unique<OwnProduct<AddingItem, AddedResult>>(pool, std::move(memory), product, multiplier, result);
 }
 
 }  // namespace accrue::cpu::HWY_NAMESPACE
@@ -321,22 +373,66 @@ HWY_AFTER_NAMESPACE();
 namespace accrue::cpu {
 namespace {
 
-template <class Function, class Result>
-void run(Function* function, const Context& context, const Product& product, const Result& result) {
-    const Arena::Block memory = context.arena.take(lay_out(product.shape, context.pool.threads()).bytes);
-    function(context.pool, memory.data(), product, multiplier_of(product.left.dtype, context.set), result);
+Arena::Block scratch_of(const Context& context, const Product& product) {
+    return context.arena.take(lay_out(product.shape, context.pool.threads()).bytes);
+}
+
+std::unique_ptr<StartedProduct> start(const Context& context, const Product& product, const StoredResult& result) {
+    return pick(context.set, N_SCALAR::start_storing, N_AVX2::start_storing, N_AVX3::start_storing)(
+        context.pool, scratch_of(context, product), product, multiplier_of(product.left.dtype, context.set), result);
+}
+
+// Runs the items of all products, in order. Returns the share of the threads' time that those before the last one took.
+double run_together(Pool& pool, const StartedProducts& products) {
+    std::vector<int64_t> ends;
+    int64_t items = 0;
+    for (const auto& product : products) {
+        ends.push_back(items += product->items());
+    }
+    const int64_t before_last = items - products.back()->items();
+    std::atomic<double> seconds{0};
+    std::atomic<double> seconds_before{0};
+    pool.run(items, [&](int64_t item, int thread) {
+        const auto number = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), item) - ends.begin());
+        StartedProduct& product = *products[number];
+        const Clock::time_point start = Clock::now();
+        product.run_item(item - (ends[number] - product.items()), thread);
+        const double took = seconds_since(start);
+        seconds += took;
+        seconds_before += item < before_last ? took : 0;
+    });
+    for (const auto& product : products) {
+        product->finish();
+    }
+    return seconds > 0 ? seconds_before / seconds : 0;
 }
 
 }  // namespace
 
 void multiply(const Context& context, const Product& product, const StoredResult& result) {
-    run(pick(context.set, N_SCALAR::multiply_and_store, N_AVX2::multiply_and_store, N_AVX3::multiply_and_store),
-        context, product, result);
+    multiply(context, {}, product, result);
 }
 
 void multiply(const Context& context, const Product& product, const AddedResult& result) {
-    run(pick(context.set, N_SCALAR::multiply_and_add, N_AVX2::multiply_and_add, N_AVX3::multiply_and_add), context,
-        product, result);
+    StartedProducts products;
+    products.push_back(start(context, product, result));
+    run(context, std::move(products));
+}
+
+std::unique_ptr<StartedProduct> start(const Context& context, const Product& product, const AddedResult& result) {
+    return pick(context.set, N_SCALAR::start_adding, N_AVX2::start_adding, N_AVX3::start_adding)(
+        context.pool, scratch_of(context, product), product, multiplier_of(product.left.dtype, context.set), result);
+}
+
+double multiply(const Context& context, StartedProducts started, const Product& product, const StoredResult& result) {
+    started.push_back(start(context, product, result));
+    return run_together(context.pool, started);
+}
+
+void run(const Context& context, StartedProducts started) {
+    if (!started.empty()) {
+        run_together(context.pool, started);
+    }
 }
 
 }  // namespace accrue::cpu

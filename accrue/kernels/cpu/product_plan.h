@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -59,6 +60,10 @@ inline constexpr int64_t kPartRows = 1024;
     const int64_t fitting = kLeftBytes / ((words + kLeftPadding) * 4) / kCellRows * kCellRows;
     return std::min(rows, even_share(rows, std::max(fitting, kCellRows), kCellRows));
 }
+
+// Weight gradients that wait at most to be computed with an input's: those of queries, keys and values. Each keeps its
+// scratch memory meanwhile.
+inline constexpr size_t kMostStartedProducts = 3;
 
 // One thread's work at a time: a strip of columns for some rows of a block.
 struct ProductItem {

@@ -1,5 +1,7 @@
 #include "accrue/kernels/dry/dry_kernels.h"
 
+#include <algorithm>
+
 #include "accrue/kernels/cpu/workspace.h"
 
 namespace accrue {
@@ -30,6 +32,14 @@ int64_t bytes_in(const SumView& sum) {
 
 int64_t bytes_in_all(const auto&... views) {
     return (0 + ... + bytes_in(views));
+}
+
+// The product that a weight's gradient is.
+cpu::ProductShape weight_product(AnyConstView d_output, AnyConstView input, const SumView& d_weight) {
+    const bool turned = cpu::is_turned(d_weight.rows, d_weight.columns, d_output.dtype);
+    return {.rows = turned ? d_weight.columns : d_weight.rows,
+            .columns = turned ? d_weight.rows : d_weight.columns,
+            .depth = input.rows};
 }
 
 }  // namespace
@@ -90,18 +100,31 @@ void DryKernels::linear_residual(AnyConstView input, const WeightView& weight, V
 void DryKernels::linear_input_grad(AnyConstView d_output, const WeightView& weight, AnyView d_input) {
     count_product(part_of_product(weight.out(), vocabulary_, Part::products_input), d_output.rows, weight.in(),
                   weight.out(), bytes_in_all(d_output, weight.matrix, AnyConstView(d_input)));
+    started_.clear();
 }
 
 void DryKernels::add_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout,
                                         const SumView& d_weight, const HeldRows&) {
-    const bool turned = cpu::is_turned(d_weight.rows, d_weight.columns, d_output.dtype);
-    const int64_t rows = turned ? d_weight.columns : d_weight.rows;
-    const int64_t columns = turned ? d_weight.rows : d_weight.columns;
-    count_product(part_of_product(d_output.columns, vocabulary_, Part::products_weight), rows, columns, input.rows,
-                  bytes_in_all(d_output, input, d_weight));
+    const cpu::ProductShape shape = weight_product(d_output, input, d_weight);
+    count_product(part_of_product(d_output.columns, vocabulary_, Part::products_weight), shape.rows, shape.columns,
+                  shape.depth, bytes_in_all(d_output, input, d_weight));
+}
+
+void DryKernels::start_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout,
+                                          const SumView& d_weight, const HeldRows& held) {
+    const bool same_sum = std::ranges::any_of(started_, [&](const Started& s) { return s.sum == d_weight.data; });
+    if (same_sum || started_.size() == cpu::kMostStartedProducts) {
+        started_.clear();
+    }
+    add_linear_weight_grad(d_output, input, layout, d_weight, held);
+    const cpu::ProductShape shape = weight_product(d_output, input, d_weight);
+    started_.push_back(
+        {.sum = d_weight.data,
+         .scratch = arena_.take(cpu::product_workspace_bytes(shape.rows, shape.columns, shape.depth, threads_))});
 }
 
 void DryKernels::add_bias_grad(AnyConstView d_output, const SumView& d_bias) {
+    started_.clear();
     count(Part::elementwise, 0, static_cast<double>(bytes_in_all(d_output, d_bias)));
     use(cpu::column_sums_workspace_bytes(d_bias.elements()));
 }

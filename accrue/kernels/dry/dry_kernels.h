@@ -40,6 +40,8 @@ public:
     void linear_input_grad(AnyConstView d_output, const WeightView& weight, AnyView d_input) override;
     void add_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout, const SumView& d_weight,
                                 const HeldRows& held) override;
+    void start_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout,
+                                  const SumView& d_weight, const HeldRows& held) override;
     void add_bias_grad(AnyConstView d_output, const SumView& d_bias) override;
 
     void rms_norm(AnyConstView input, View<const float> gain, float epsilon, AnyView output,
@@ -101,6 +103,12 @@ private:
     Arena& arena_;
     int threads_;
     int64_t vocabulary_;
+    // A weight's gradient that waits for linear_input_grad, and what it keeps meanwhile.
+    struct Started {
+        const void* sum;
+        Arena::Block scratch;
+    };
+    std::vector<Started> started_;
     WorkByPart work_{};
     Moments moments_;
 };

@@ -61,6 +61,7 @@ TEST_F(UntouchableTest, NoViewIsReadOrWritten) {
     kernels_->linear_residual(matrix, weight, row, {}, matrix, matrix);
     kernels_->linear_input_grad(matrix, weight, matrix);
     kernels_->add_linear_weight_grad(matrix, matrix, WeightLayout::out_in, sum(6, 6), {});
+    kernels_->start_linear_weight_grad(matrix, matrix, WeightLayout::out_in, sum(6, 6), {});
     kernels_->add_bias_grad(matrix, sum(1, 6));
     kernels_->rms_norm(matrix, row, 0, matrix, column);
     kernels_->rms_norm_input_grad(matrix, matrix, row, column, matrix);

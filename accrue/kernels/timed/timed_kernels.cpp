@@ -11,7 +11,8 @@ std::string_view name_of(Part part) {
 
 TimedKernels::Watch::~Watch() {
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
-    kernels_.seconds_[static_cast<size_t>(part_)] += passed.count();
+    kernels_.seconds_[static_cast<size_t>(part_)] += (1 - other_share_) * passed.count();
+    kernels_.seconds_[static_cast<size_t>(other_part_)] += other_share_ * passed.count();
     kernels_.call_seconds_.push_back(passed.count());
 }
 
@@ -32,14 +33,21 @@ void TimedKernels::linear_residual(AnyConstView input, const WeightView& weight,
 }
 
 void TimedKernels::linear_input_grad(AnyConstView d_output, const WeightView& weight, AnyView d_input) {
-    const Watch watch(*this, part_of_product(weight.out(), Part::products_input));
+    Watch watch(*this, part_of_product(weight.out(), Part::products_input));
     inner_.linear_input_grad(d_output, weight, d_input);
+    watch.give(part_of_product(weight.out(), Part::products_weight), inner_.started_share());
 }
 
 void TimedKernels::add_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout,
                                           const SumView& d_weight, const HeldRows& held) {
     const Watch watch(*this, part_of_product(d_output.columns, Part::products_weight));
     inner_.add_linear_weight_grad(d_output, input, layout, d_weight, held);
+}
+
+void TimedKernels::start_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout,
+                                            const SumView& d_weight, const HeldRows& held) {
+    const Watch watch(*this, part_of_product(d_output.columns, Part::products_weight));
+    inner_.start_linear_weight_grad(d_output, input, layout, d_weight, held);
 }
 
 void TimedKernels::add_bias_grad(AnyConstView d_output, const SumView& d_bias) {

@@ -32,6 +32,9 @@ public:
     void linear_input_grad(AnyConstView d_output, const WeightView& weight, AnyView d_input) override;
     void add_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout, const SumView& d_weight,
                                 const HeldRows& held) override;
+    void start_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout,
+                                  const SumView& d_weight, const HeldRows& held) override;
+    [[nodiscard]] double started_share() const override { return inner_.started_share(); }
     void add_bias_grad(AnyConstView d_output, const SumView& d_bias) override;
 
     void rms_norm(AnyConstView input, View<const float> gain, float epsilon, AnyView output,
@@ -91,10 +94,17 @@ private:
         ~Watch();
         Watch(const Watch&) = delete;
         Watch& operator=(const Watch&) = delete;
+        // A share of the time belongs to another part.
+        void give(Part part, double share) {
+            other_part_ = part;
+            other_share_ = share;
+        }
 
     private:
         TimedKernels& kernels_;
         Part part_;
+        Part other_part_ = part_;
+        double other_share_ = 0;
         std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
     };
 

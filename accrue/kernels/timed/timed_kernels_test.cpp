@@ -48,6 +48,28 @@ TEST_F(TimedKernelsTest, AProductWithTheVocabularyBelongsToTheLossHead) {
     EXPECT_GT(seconds_of(Part::loss_head), 0);
 }
 
+TEST_F(TimedKernelsTest, AWeightGradientThatWasStartedCountsAsOneWhenItIsComputed) {
+    constexpr int64_t kSize = 64;
+    Pool pool(2);
+    const auto cpu_kernels = make_cpu_kernels(pool, arena_);
+    TimedKernels timed(*cpu_kernels, kVocabulary);
+    const std::vector<float> values(kSize * kSize, 1);
+    std::vector<float> d_input(kSize * kSize);
+    std::vector<int64_t> sums(kSize * kSize);
+    GrainRecord record;
+    const View<const float> matrix(values.data(), kSize, kSize);
+    timed.start_linear_weight_grad(matrix, matrix, WeightLayout::out_in,
+                                   {.data = sums.data(), .rows = kSize, .columns = kSize, .record = &record}, {});
+    const auto weight_seconds = [&] { return timed.seconds()[static_cast<size_t>(Part::products_weight)]; };
+    const double to_start = weight_seconds();
+    timed.linear_input_grad(matrix, {matrix, WeightLayout::out_in}, View<float>(d_input.data(), kSize, kSize));
+    EXPECT_EQ(sums, std::vector<int64_t>(sums.size(), kSize));
+    EXPECT_GT(timed.started_share(), 0);
+    EXPECT_LT(timed.started_share(), 1);
+    EXPECT_GT(weight_seconds(), to_start);
+    EXPECT_GT(timed.seconds()[static_cast<size_t>(Part::products_input)], 0);
+}
+
 TEST_F(TimedKernelsTest, ResetForgets) {
     (void)product(3);
     kernels_.reset();
