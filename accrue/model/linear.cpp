@@ -26,18 +26,24 @@ View<const float> Pass::master_of(int64_t parameter) const {
 
 void linear_weight_backward(const Pass& pass, const LinearParameters& linear, AnyConstView d_output,
                             AnyConstView input) {
-    for (const auto& [number, range] : pass.grains) {
-        const AnyConstView d_rows = d_output.slice_rows(range.first, range.rows);
-        const AnyConstView input_rows = input.slice_rows(range.first, range.rows);
-        for (const auto& part : linear.parts) {
-            const AnyConstView d_part = d_rows.slice_columns(part.first_output, part.outputs);
-            if (part.bias >= 0) {  // first, while a cache still holds what was just written
-                pass.kernels.add_bias_grad(d_part, pass.sink->sum_of(number, part.bias));
+    const auto for_parts = [&](const auto& body) {
+        for (const TokenBatch::Grain& grain : pass.grains) {
+            const AnyConstView d_rows = d_output.slice_rows(grain.range.first, grain.range.rows);
+            for (const auto& part : linear.parts) {
+                body(grain, part, d_rows.slice_columns(part.first_output, part.outputs));
             }
-            pass.kernels.start_linear_weight_grad(d_part, input_rows, linear.layout,
-                                                  pass.sink->sum_of(number, part.weight), {});
         }
-    }
+    };
+    // First, while a cache still holds what was just written.
+    for_parts([&](const auto& grain, const auto& part, AnyConstView d_part) {
+        if (part.bias >= 0) {
+            pass.kernels.add_bias_grad(d_part, pass.sink->sum_of(grain.number, part.bias));
+        }
+    });
+    for_parts([&](const auto& grain, const auto& part, AnyConstView d_part) {
+        pass.kernels.start_linear_weight_grad(d_part, input.slice_rows(grain.range.first, grain.range.rows),
+                                              linear.layout, pass.sink->sum_of(grain.number, part.weight), {});
+    });
 }
 
 Place::Place(Arena& arena, const LeasedAny& kept, DType dtype, int64_t rows, int64_t columns) : view_(kept.view) {
