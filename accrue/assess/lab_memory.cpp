@@ -14,7 +14,7 @@ constexpr int kMostThreads = 3;
 // Of what the machine could give, where more only makes micro-batches larger: other programs want some too.
 constexpr double kShareOfMemory = 0.8;
 // First fit places things a little differently from case to case; untouched addresses cost nothing.
-constexpr double kSpareAddresses = 1.25;
+constexpr double kSpareLabAddresses = 1.25;
 constexpr int64_t kHugePage = int64_t{2} << 20;
 // What is known of each grain is kept of so many computations at a time, of samples as grains too.
 constexpr int64_t kLedgers = 5;
@@ -48,7 +48,7 @@ LabMemory::LabMemory(const RunInputs& inputs, const Window& window, int threads,
         choose_smaller_plan(budget);
     }
     check_peak(budget, base_);
-    const auto addresses = static_cast<int64_t>(static_cast<double>(arena_bytes()) * kSpareAddresses);
+    const auto addresses = static_cast<int64_t>(static_cast<double>(arena_bytes()) * kSpareLabAddresses);
     address_bytes_ = std::max(arena_bytes(), std::min(addresses, budget.address_bytes - kHugePage));
 }
 

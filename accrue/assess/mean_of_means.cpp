@@ -8,7 +8,7 @@
 namespace accrue {
 namespace {
 
-constexpr int64_t kBlock = 4096;
+constexpr int64_t kWeighedBlock = 4096;
 // Gradient-sized buffers of fp32 at a time: together as large as one exact sum.
 constexpr size_t kBuffers = 2;
 
@@ -56,11 +56,12 @@ std::vector<Group> groups_of(std::span<const Cut> cuts, int64_t samples) {
 }
 
 void add_weighed(const SumValues& sums, double weight, View<float> to) {
-    std::array<double, kBlock> block{};
+    std::array<double, kWeighedBlock> block{};
     for (size_t tensor = 0; tensor < sums.views.size(); ++tensor) {
         const int64_t elements = sums.views[tensor].elements;
-        for (int64_t first = 0; first < elements; first += kBlock) {
-            const std::span values = std::span(block).first(static_cast<size_t>(std::min(kBlock, elements - first)));
+        for (int64_t first = 0; first < elements; first += kWeighedBlock) {
+            const std::span values =
+                std::span(block).first(static_cast<size_t>(std::min(kWeighedBlock, elements - first)));
             sums.read(static_cast<int64_t>(tensor), first, values);
             float* const out = to.data + sums.tensors[tensor].offset + first;
             for (size_t i = 0; i < values.size(); ++i) {

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The largest micro-batch that is looked at: far above where larger ones still help.
-constexpr int64_t kMostGrains = 64;
+constexpr int64_t kMostReportedGrains = 64;
 
 Rates rates_for(const RunInputs& inputs, Pool& pool, const PlanRequest& request, const PlanFindings& findings) {
     return request.typical ? Rates::typical(inputs.settings, pool.threads())
@@ -24,7 +24,7 @@ Rates rates_for(const RunInputs& inputs, Pool& pool, const PlanRequest& request,
 }
 
 std::vector<int64_t> micro_batches_of(double window_grains) {
-    const auto most = std::min(kMostGrains, static_cast<int64_t>(window_grains));
+    const auto most = std::min(kMostReportedGrains, static_cast<int64_t>(window_grains));
     std::vector<int64_t> sizes;
     for (int64_t size = 1; size < most; size *= 2) {
         sizes.push_back(size);

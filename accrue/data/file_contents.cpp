@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kPieceBytes = int64_t{1} << 20;
+constexpr int64_t kReadBytes = int64_t{1} << 20;
 
 int64_t nanoseconds_of(const timespec& time) {
     return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
@@ -28,8 +28,8 @@ std::string contents_hash(const fs::path& path) {
     const InputFile file(path);
     Hasher hasher;
     std::vector<std::byte> piece;
-    for (int64_t place = 0; place < file.size(); place += kPieceBytes) {
-        piece.resize(static_cast<size_t>(std::min(kPieceBytes, file.size() - place)));
+    for (int64_t place = 0; place < file.size(); place += kReadBytes) {
+        piece.resize(static_cast<size_t>(std::min(kReadBytes, file.size() - place)));
         file.read(place, piece);
         hasher.add(piece);
     }

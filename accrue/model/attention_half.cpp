@@ -7,7 +7,7 @@ namespace {
 
 using Site = BlockContext::Site;
 
-Entrance entrance_of(const Block& block) {
+Entrance attention_entrance_of(const Block& block) {
     return {.norm = block.parameters.attention_norm, .product = block.parameters.qkv};
 }
 
@@ -148,7 +148,7 @@ AttentionSaved lease_attention(const Block& block, int64_t rows, Keep keep) {
     const auto [query, key] = widths_of(config);
     Arena& arena = block.pass.kernels.arena();
     AttentionSaved saved;
-    saved.norm = lease_norm_of_half(block, entrance_of(block), rows, keep);
+    saved.norm = lease_norm_of_half(block, attention_entrance_of(block), rows, keep);
     saved.qkv = take_any_matrix(arena, dtype, rows, query + 2 * key);
     if (config.query_key_norm) {
         saved.query_scale = take_matrix<float>(arena, rows, config.heads);
@@ -166,7 +166,7 @@ void attention_forward(const Block& block, const AttentionSaved& saved, View<con
     const BlockContext& context = block.context;
     const ModelConfig& config = context.config;
     const auto [query, key] = widths_of(config);
-    entrance_forward(block, entrance_of(block), saved.norm, input, saved.qkv.view);
+    entrance_forward(block, attention_entrance_of(block), saved.norm, input, saved.qkv.view);
     const auto attend = [&](AnyConstView rotated) {
         const HeadViews heads = heads_of(config, saved, rotated);
         block.pass.kernels.attention(shape_of(context, block.layer), context.segments, heads.query, heads.key,
@@ -198,7 +198,7 @@ void attention_backward(const Block& block, AttentionSaved& saved, View<const fl
     saved.qkv = {};
     saved.normed = {};
     saved.heads = {};
-    entrance_backward(block, entrance_of(block), saved.norm, input, d_qkv.view, d_stream);
+    entrance_backward(block, attention_entrance_of(block), saved.norm, input, d_qkv.view, d_stream);
 }
 
 }  // namespace accrue

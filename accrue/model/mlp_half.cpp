@@ -5,7 +5,7 @@ namespace {
 
 using Site = BlockContext::Site;
 
-Entrance entrance_of(const Block& block) {
+Entrance mlp_entrance_of(const Block& block) {
     return {.norm = block.parameters.mlp_norm, .product = block.parameters.mlp_input};
 }
 
@@ -24,7 +24,7 @@ MlpSaved lease_mlp(const Block& block, int64_t rows, Keep keep) {
     const DType dtype = block.context.dtype;
     Arena& arena = block.pass.kernels.arena();
     MlpSaved saved;
-    saved.norm = lease_norm_of_half(block, entrance_of(block), rows, keep);
+    saved.norm = lease_norm_of_half(block, mlp_entrance_of(block), rows, keep);
     saved.hidden = take_any_matrix(arena, dtype, rows, block.parameters.mlp_input.out);
     if (keep == Keep::all) {
         saved.activated = take_any_matrix(arena, dtype, rows, config.ffn);
@@ -38,7 +38,7 @@ void mlp_forward(const Block& block, const MlpSaved& saved, View<const float> in
     const LinearParameters& last = block.parameters.mlp_output;
     const Pass& pass = block.pass;
     Kernels& kernels = pass.kernels;
-    entrance_forward(block, entrance_of(block), saved.norm, input, saved.hidden.view);
+    entrance_forward(block, mlp_entrance_of(block), saved.norm, input, saved.hidden.view);
     const Place activated(kernels.arena(), saved.activated, context.dtype, input.rows, config.ffn);
     activate(block, saved, activated.view());
     if (!output.empty()) {
@@ -76,7 +76,7 @@ void mlp_backward(const Block& block, MlpSaved& saved, View<const float> input, 
         d_activated.block.release();
     }
     saved.hidden = {};
-    entrance_backward(block, entrance_of(block), saved.norm, input, d_hidden.view, d_stream);
+    entrance_backward(block, mlp_entrance_of(block), saved.norm, input, d_hidden.view, d_stream);
 }
 
 }  // namespace accrue
