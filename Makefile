@@ -29,7 +29,7 @@ test: build ## all tests, as users run the program
 
 check: setup-check ## what a change must pass: sanitizers, thread sanitizer, layout, lint, fuzzing
 	scripts/format check
-	@$(MAKE) --no-print-directory sanitize threads lint fuzz
+	@SECONDS_EACH=20 $(MAKE) --no-print-directory sanitize threads lint fuzz
 
 sanitize: setup build/dev/build.ninja ## the quick tests under address and undefined-behaviour sanitizers
 	@cmake --build build/dev
@@ -42,7 +42,7 @@ threads: setup build/threads/build.ninja ## the tests labelled threads under the
 lint: setup-check ## clang-tidy over the sources
 	scripts/lint
 
-fuzz: setup-check build/fuzz/build.ninja ## every parser on damaged files, for SECONDS_EACH=60
+fuzz: setup-check build/fuzz/build.ninja ## every parser on damaged files, for SECONDS_EACH=60 (20 in make check)
 	@cmake --build --preset fuzz
 	scripts/fuzz build/fuzz/tests/fuzz/fuzz $(SECONDS_EACH)
 
