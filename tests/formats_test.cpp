@@ -24,7 +24,7 @@ void PrintTo(const Formats& formats, std::ostream* out) {
     *out << formats.sums << ", " << formats.moments << ", " << formats.optimizer;
 }
 
-constexpr int64_t kSteps = 12;
+constexpr int64_t kFormatSteps = 12;
 
 class FormatsTest : public ::testing::TestWithParam<Formats> {
 protected:
@@ -51,14 +51,15 @@ TEST_P(FormatsTest, ThreadsAndMicroBatchesKeepTheBits) {
         const auto run_with = [&, m = model, d = dtype](int threads, int64_t grains) {
             Settings cut_otherwise = settings(m, d);
             cut_otherwise.window.micro_batch_grains = grains;
-            return TestRun(cut_otherwise, threads).run(kSteps);
+            return TestRun(cut_otherwise, threads).run(kFormatSteps);
         };
         const std::string expected = run_with(1, 1);
         EXPECT_EQ(run_with(2, 1), expected) << model;
         EXPECT_EQ(run_with(2, 2), expected) << model;
         EXPECT_EQ(run_with(3, 100), expected) << model;
-        EXPECT_NE(TestRun(with_formats(settings(model, dtype), {"exact", "fp32", GetParam().optimizer}), 1).run(kSteps),
-                  expected)
+        EXPECT_NE(
+            TestRun(with_formats(settings(model, dtype), {"exact", "fp32", GetParam().optimizer}), 1).run(kFormatSteps),
+            expected)
             << model;
     }
 }
@@ -90,7 +91,7 @@ TEST_P(FormatsTest, ARunThatIsStoppedInsideAWindowResumesToTheSameBits) {
     TestRun resumed(here, 1);
     load_state(resumed.engine, definition, checkpoint_path(folder_ / "checkpoints", 3));
     EXPECT_TRUE(std::ranges::equal(resumed.engine.sum.bytes(), stopped.engine.sum.bytes()));
-    EXPECT_EQ(resumed.run(kSteps), TestRun(here, 2).run(kSteps));
+    EXPECT_EQ(resumed.run(kFormatSteps), TestRun(here, 2).run(kFormatSteps));
 }
 
 TEST_P(FormatsTest, ACheckpointOfOtherFormatsIsRefused) {

@@ -18,7 +18,6 @@ using testing::IsEmpty;
 
 constexpr int32_t kBegin = 300;
 constexpr int32_t kMark = 301;
-constexpr int32_t kEnd = ByteTokenizer::kEnd;
 
 // Bytes with a begin and an end around a text; "#" is a special token.
 class WrappingTokenizer final : public Tokenizer {
@@ -28,7 +27,7 @@ public:
         std::replace(ids.begin(), ids.end(), int32_t{'#'}, kMark);
         if (special == Special::with) {
             ids.insert(ids.begin(), kBegin);
-            ids.push_back(kEnd);
+            ids.push_back(ByteTokenizer::kEnd);
         }
         return ids;
     }
@@ -43,7 +42,7 @@ public:
         return bytes_.decode(ids);
     }
     [[nodiscard]] int64_t vocabulary() const override { return 302; }
-    [[nodiscard]] std::optional<int32_t> end_of_document() const override { return kEnd; }
+    [[nodiscard]] std::optional<int32_t> end_of_document() const override { return ByteTokenizer::kEnd; }
     [[nodiscard]] std::string token_text(int32_t) const override { return ""; }
     [[nodiscard]] std::string fingerprint() const override { return "wrapping"; }
 
@@ -84,9 +83,10 @@ TEST(DocumentTokenizerTest, APartDecidesWhatCounts) {
 }
 
 TEST(DocumentTokenizerTest, AnEndAtTheEndIsLeftOutBecauseSamplesBringIt) {
-    EXPECT_THAT(tokenized({.parts = {{.text = "", .ids = {1, kEnd}}}}).ids, ElementsAre(1));
-    EXPECT_THAT(tokenized({.parts = {{.text = "", .ids = {kEnd}}}}).ids, IsEmpty());
-    EXPECT_THAT(tokenized({.parts = {{.text = "", .ids = {1, kEnd}}}, .unfinished = true}).ids, ElementsAre(1, kEnd))
+    EXPECT_THAT(tokenized({.parts = {{.text = "", .ids = {1, ByteTokenizer::kEnd}}}}).ids, ElementsAre(1));
+    EXPECT_THAT(tokenized({.parts = {{.text = "", .ids = {ByteTokenizer::kEnd}}}}).ids, IsEmpty());
+    EXPECT_THAT(tokenized({.parts = {{.text = "", .ids = {1, ByteTokenizer::kEnd}}}, .unfinished = true}).ids,
+                ElementsAre(1, ByteTokenizer::kEnd))
         << "more follows, so this is no end of the document";
 }
 

@@ -34,7 +34,7 @@ std::string all_characters() {
 }
 
 // Texts that nobody writes on purpose.
-std::vector<std::string> hard_texts() {
+std::vector<std::string> texts_nobody_writes() {
     const size_t million = 1'000'000;
     std::vector<std::string> texts = {std::string(million, 'a'),
                                       std::string(million, ' '),
@@ -51,14 +51,14 @@ std::vector<std::string> hard_texts() {
     return texts;
 }
 
-std::unique_ptr<Tokenizer> golden(const std::string& name) {
+std::unique_ptr<Tokenizer> golden_tokenizer(const std::string& name) {
     return open_tokenizer(std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name);
 }
 
 TEST(HardTextTest, ByteLevelTokenizersWriteItBack) {
     for (const char* name : {"tokenizer-gpt2", "tokenizer-llama3"}) {
-        const std::unique_ptr<Tokenizer> tokenizer = golden(name);
-        for (const std::string& text : hard_texts()) {
+        const std::unique_ptr<Tokenizer> tokenizer = golden_tokenizer(name);
+        for (const std::string& text : texts_nobody_writes()) {
             const Ids ids = tokenizer->encode(text, Special::with);
             ASSERT_TRUE(tokenizer->decode(ids, Special::without) == text) << name << " of " << text.size() << " bytes";
         }
@@ -68,9 +68,9 @@ TEST(HardTextTest, ByteLevelTokenizersWriteItBack) {
 // Characters that the vocabulary lacks become bytes, and so do bytes that are no characters. All bytes are special in
 // this file, so only decoding with them writes the text back.
 TEST(HardTextTest, ByteFallbackWritesItBack) {
-    const std::unique_ptr<Tokenizer> tokenizer = golden("tokenizer-llama2");
+    const std::unique_ptr<Tokenizer> tokenizer = golden_tokenizer("tokenizer-llama2");
     const Normalizer marks_to_spaces = replace_step("▁", " ");
-    for (const std::string& text : hard_texts()) {
+    for (const std::string& text : texts_nobody_writes()) {
         const Ids ids = tokenizer->encode(text, Special::without);
         // A mark that stood in the text already comes back as a space.
         const std::string expected = marks_to_spaces(text);
@@ -90,9 +90,9 @@ std::string with_replacement_characters(const std::string& text) {
 }
 
 TEST(HardTextTest, ASentencePieceModelWritesItBackWithReplacementCharacters) {
-    const std::unique_ptr<Tokenizer> tokenizer = golden("tokenizer-sentencepiece/tokenizer.model");
+    const std::unique_ptr<Tokenizer> tokenizer = golden_tokenizer("tokenizer-sentencepiece/tokenizer.model");
     const Normalizer marks_to_spaces = replace_step("▁", " ");
-    for (const std::string& text : hard_texts()) {
+    for (const std::string& text : texts_nobody_writes()) {
         const Ids ids = tokenizer->encode(text, Special::with);
         const std::string expected = marks_to_spaces(with_replacement_characters(text));
         ASSERT_TRUE(tokenizer->decode(ids, Special::without) == expected) << text.size() << " bytes";
@@ -126,7 +126,7 @@ TEST(HardTextTest, RanksWriteItBack) {
         add(token);
     }
     const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of_ranks(file, "ranks");
-    for (const std::string& text : hard_texts()) {
+    for (const std::string& text : texts_nobody_writes()) {
         const Ids ids = tokenizer->encode(text, Special::with);
         ASSERT_TRUE(tokenizer->decode(ids, Special::without) == text) << text.size() << " bytes";
     }
@@ -148,7 +148,7 @@ TEST(HardTextTest, TimeGrowsWithTheLengthAndNotWithItsSquare) {
     constexpr size_t kShort = 16'384;
     for (const char* name : {"tokenizer-gpt2", "tokenizer-llama2", "tokenizer-llama3", "tokenizer-qwen2",
                              "tokenizer-sentencepiece/tokenizer.model"}) {
-        const std::unique_ptr<Tokenizer> tokenizer = golden(name);
+        const std::unique_ptr<Tokenizer> tokenizer = golden_tokenizer(name);
         for (const std::string& piece : {std::string("a"), std::string(" "), std::string("\n"), std::string("ab"),
                                          std::string("e\u0301"), random_bytes(1, 4096)}) {
             std::string text;
@@ -163,8 +163,8 @@ TEST(HardTextTest, TimeGrowsWithTheLengthAndNotWithItsSquare) {
 }
 
 TEST(HardTextTest, ANormalizerWritesTheNormalizedText) {
-    const std::unique_ptr<Tokenizer> tokenizer = golden("tokenizer-qwen2");
-    for (const std::string& text : hard_texts()) {
+    const std::unique_ptr<Tokenizer> tokenizer = golden_tokenizer("tokenizer-qwen2");
+    for (const std::string& text : texts_nobody_writes()) {
         const Ids ids = tokenizer->encode(text, Special::with);
         ASSERT_TRUE(tokenizer->decode(ids, Special::without) == normalized(text, NormalForm::nfc))
             << text.size() << " bytes";
@@ -172,7 +172,7 @@ TEST(HardTextTest, ANormalizerWritesTheNormalizedText) {
 }
 
 TEST(HardTextTest, CuttingBetweenIdsKeepsTheBytes) {
-    const std::unique_ptr<Tokenizer> tokenizer = golden("tokenizer-gpt2");
+    const std::unique_ptr<Tokenizer> tokenizer = golden_tokenizer("tokenizer-gpt2");
     const std::string text = "naïve 東京都 👩‍👩‍👧‍👦";
     std::string pieces;
     for (const int32_t id : tokenizer->encode(text, Special::without)) {
