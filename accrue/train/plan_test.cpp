@@ -75,7 +75,7 @@ TEST(PlanTest, EveryChoiceIsPlannedToTheByte) {
     using enum Recompute;
     using enum Choices::WeightCopy;
     Settings settings;
-    settings.window = {.samples = 12, .grain_samples = 2, .micro_batch_grains = 3};
+    settings.window = {.samples = 6, .grain_samples = 2, .micro_batch_grains = 2};
     for (const ModelConfig& model : {tied_gpt2(), normed_qwen3()}) {
         for (const char* dtype : {"fp32", "bf16"}) {
             settings.compute.dtype = dtype;
