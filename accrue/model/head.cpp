@@ -81,9 +81,9 @@ void head_forward_backward(const Pass& pass, const LinearParameters& head, const
         const LeasedAny memory = take_any_matrix(kernels.arena(), some.input.dtype, range.rows, room_for(head.out));
         const AnyView d_logits = memory.view.slice_columns(0, head.out);
         run_loss(pass, head, some, loss_rows, d_logits);
-        kernels.start_linear_weight_grad(d_logits, some.input, head.layout,
-                                         pass.sink->sum_of(number, head.parts.front().weight),
-                                         held.empty() ? HeldRows{} : held[grain].rows());
+        kernels.add_linear_weight_grad(d_logits, some.input, head.layout,
+                                       pass.sink->sum_of(number, head.parts.front().weight),
+                                       held.empty() ? HeldRows{} : held[grain].rows());
         kernels.linear_input_grad(d_logits, pass.weight_of(head), d_input.slice_rows(range.first, range.rows));
     }
 }

@@ -19,7 +19,8 @@ struct Pass {
     [[nodiscard]] View<const float> master_of(int64_t parameter) const;
 };
 
-// Adds the gradients of a product's weights and biases, grain by grain.
+// Adds the gradients of a product's weights and biases, grain by grain. They are complete when the linear_input_grad that
+// must come next has returned; until then d_output and input must stay as they are.
 void linear_weight_backward(const Pass& pass, const LinearParameters& linear, AnyConstView d_output,
                             AnyConstView input);
 
