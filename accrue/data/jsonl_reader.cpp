@@ -112,6 +112,8 @@ Json parse(const std::string& line) {
         throw Error(cat("the line is ", object.type_name(), ". ", kExpected));
     } catch (const Json::parse_error& fault) {
         throw Error(cat("the line is not JSON: it cannot be read at byte ", fault.byte, ". ", kExpected));
+    } catch (const Json::out_of_range&) {
+        throw Error("a number in the line is larger than any double. Write a smaller one, or leave its field out.");
     }
 }
 

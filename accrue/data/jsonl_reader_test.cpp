@@ -91,6 +91,15 @@ TEST_F(JsonlReaderTest, WhatIsNotJsonIsNamedWithItsLine) {
     EXPECT_THAT(error_of_line(R"({"text": "\ud800"})"), HasSubstr("line 3: the line is not JSON"));
 }
 
+TEST_F(JsonlReaderTest, ANumberTooLargeToReadIsNamedWithItsLine) {
+    EXPECT_THAT(error_of_line(R"({"text": "a", "score": 1e999})"),
+                AllOf(HasSubstr("a.jsonl, line 3: a number in the line is larger than"), HasSubstr("skip_bad")));
+    EXPECT_EQ(read_all(write("a.jsonl", "{\"text\": \"a\", \"score\": -1e999}\n{\"text\": \"b\", \"score\": 1e-999}"),
+                       {.skip_bad = true})
+                  .size(),
+              1U);
+}
+
 TEST_F(JsonlReaderTest, WhatIsNotUtf8IsNamedWithItsLine) {
     EXPECT_THAT(error_of_line("{\"text\": \"gr\xF6\"}"),
                 AllOf(HasSubstr("a.jsonl, line 3: byte 13 of the line is not UTF-8"), HasSubstr("iconv")));

@@ -115,6 +115,7 @@ def jsonl():
     write("jsonl", "good", "\ufeff" + "\r\n".join(json.dumps(line) for line in lines))
     write("jsonl", "bad", '{"text": 1}\n\nnot json\n[]\n{"messages": []}\n{"messages": [{"role": "cook"}]}\n{"text": "good"}\n')
     write("jsonl", "deep", '{"text": "a", "more": ' + "[" * 1000 + "]" * 1000 + "}\n")
+    write("jsonl", "numbers", '{"text": "a", "n": 1e308}\n{"text": "b", "n": 1e309}\n{"text": "c", "n": -1e-999}\n')
 
 
 def bin_files():
