@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 
+#include "tests/sanitized.h"
 #include "tests/support.h"
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -174,9 +175,9 @@ private:
 };
 
 TEST_F(MemoryPromiseTest, AnUlimitBelowTheSmallestPlanIsRefusedInWords) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "sanitizers map terabytes of addresses";
-#endif
+    if (kSanitized) {
+        GTEST_SKIP() << "sanitizers map terabytes of addresses";
+    }
     for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
         ProgramResult result;
         {
@@ -192,9 +193,9 @@ TEST_F(MemoryPromiseTest, AnUlimitBelowTheSmallestPlanIsRefusedInWords) {
 }
 
 TEST_F(MemoryPromiseTest, AnUlimitThatLeavesRoomIsKept) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "sanitizers map terabytes of addresses";
-#endif
+    if (kSanitized) {
+        GTEST_SKIP() << "sanitizers map terabytes of addresses";
+    }
     const Limited limited(RLIMIT_AS, 1200 * kMiB);
     const ProgramResult result = run_program(job("train", {}), folder_.path());
     EXPECT_EQ(result.exit_code, 0) << result.output;

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <limits>
 
+#include "tests/sanitized.h"
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
@@ -35,9 +36,9 @@ protected:
 };
 
 TEST_F(PlanReportTest, TheChosenPlanIsTheFastestThatFits) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "a sanitizer keeps freed memory";
-#endif
+    if (kSanitized) {
+        GTEST_SKIP() << "a sanitizer keeps freed memory";
+    }
     const RunInputs inputs = small_inputs();
     const PlanFindings all = find_plans(inputs, plenty(), {.typical = true});
     ASSERT_EQ(all.chosen, 0U);

@@ -1,5 +1,6 @@
 #include "accrue/data/mapped_file.h"
 
+#include "tests/sanitized.h"
 #include <gmock/gmock.h>
 
 #include "accrue/base/error.h"
@@ -19,9 +20,9 @@ TEST_F(MappedFileTest, ShowsWhatIsInTheFile) {
 
 // A run reads samples here and there in a file that may be larger than all of its memory.
 TEST_F(MappedFileTest, ReadingMuchOfALargeFileKeepsLittleOfIt) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "a sanitizer keeps freed memory";
-#endif
+    if (kSanitized) {
+        GTEST_SKIP() << "a sanitizer keeps freed memory";
+    }
     constexpr size_t kBytes = size_t{32} << 20;
     const MappedFile mapped(file("large", std::string(kBytes, 'x')));
     const int64_t before = process_memory().resident_bytes;

@@ -1,3 +1,4 @@
+#include "tests/sanitized.h"
 #include <unistd.h>
 
 #include "accrue/base/error.h"
@@ -35,9 +36,9 @@ int64_t anonymous_memory() {
 class TokenCacheMemoryTest : public CacheFolderTest {};
 
 TEST_F(TokenCacheMemoryTest, StaysTheSameHoweverLargeTheCorpusIs) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "a sanitizer keeps freed memory";
-#endif
+    if (kSanitized) {
+        GTEST_SKIP() << "a sanitizer keeps freed memory";
+    }
     TokenSource large = source({file("a.txt", "seed")});
     large.open = [](const std::filesystem::path&) { return std::make_unique<EndlessReader>(); };
     large.tokenize = [](const Document& document, PiecePlace, TokenizedDocument& tokenized) {

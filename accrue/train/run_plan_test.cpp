@@ -3,6 +3,7 @@
 #include <fstream>
 #include <limits>
 
+#include "tests/sanitized.h"
 #include <gmock/gmock.h>
 
 #include "accrue/base/error.h"
@@ -51,9 +52,9 @@ TEST_F(RunPlanTest, WithEnoughMemoryARunIsAsFastAsItCanBe) {
 }
 
 TEST_F(RunPlanTest, TheFastestPlanThatFitsIsTaken) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "a sanitizer keeps freed memory";
-#endif
+    if (kSanitized) {
+        GTEST_SKIP() << "a sanitizer keeps freed memory";
+    }
     const auto [most, least] = extremes();
     ASSERT_GT(most, least + (int64_t{8} << 20)) << "the test needs room between them";
     int64_t before = std::numeric_limits<int64_t>::max();
@@ -101,9 +102,9 @@ TEST_F(RunPlanTest, WhatCannotFitIsRefusedWithTheSmallestPlan) {
 }
 
 TEST_F(RunPlanTest, ARunShrinksAtOnceAndGrowsWhenItHasBeenCalm) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "a sanitizer keeps freed memory";
-#endif
+    if (kSanitized) {
+        GTEST_SKIP() << "a sanitizer keeps freed memory";
+    }
     const auto [most, least] = extremes();
     RunPlan run = plan();
     const int64_t large = run.plan().arena_bytes;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include <cpuid.h>
+#include <hwy/targets.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -41,19 +42,14 @@ bool may_use_tiles() {
     return may;
 }
 
-// Everything that Highway compiles for under this name, not only what it is named after.
+// Highway says whether all is there that it compiles for, not only what it names its targets after.
 bool processor_has(InstructionSet set) {
-    const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-                      __builtin_cpu_supports("bmi") != 0 && __builtin_cpu_supports("bmi2") != 0 &&
-                      __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("aes") != 0 &&
-                      __builtin_cpu_supports("f16c") != 0;
-    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
-                        __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512bw") != 0;
+    const bool avx512 = (hwy::SupportedTargets() & HWY_AVX3) != 0;
     switch (set) {
         case InstructionSet::portable:
             return true;
         case InstructionSet::avx2:
-            return avx2;
+            return (hwy::SupportedTargets() & HWY_AVX2) != 0;
         case InstructionSet::avx512:
             return avx512;
         case InstructionSet::avx512_bf16:

@@ -230,7 +230,7 @@ HWY_NOINLINE void multiply_floats(const LeftRows& left, const uint32_t* HWY_REST
 
 // The same with two bf16 products a word. Highway 1.0.3 has no such operation, hence the intrinsics.
 template <int vectors, Place place>
-inline __attribute__((always_inline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void add_pairs(
+inline __attribute__((always_inline, target(HWY_TARGET_STR ",avx512bf16"))) void add_pairs(
     const uint32_t* const (&rows)[kTileRows], int64_t word, const uint32_t* HWY_RESTRICT right,
     TileSums<vectors, __m512>& sums, float* HWY_RESTRICT tile) {
     __m512bh columns[vectors];
@@ -252,9 +252,11 @@ inline __attribute__((always_inline, target("avx512f,avx512bw,avx512vl,avx512dq,
 }
 
 template <int vectors, class Later>
-__attribute__((noinline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void multiply_pairs(
-    const LeftRows& left, const uint32_t* HWY_RESTRICT right, int64_t words, Chain chain, const Later& soon,
-    float* HWY_RESTRICT tile) {
+__attribute__((noinline, target(HWY_TARGET_STR ",avx512bf16"))) void multiply_pairs(const LeftRows& left,
+                                                                                    const uint32_t* HWY_RESTRICT right,
+                                                                                    int64_t words, Chain chain,
+                                                                                    const Later& soon,
+                                                                                    float* HWY_RESTRICT tile) {
     const uint32_t* rows[kTileRows];
     left.locate(rows);
     TileSums<vectors, __m512> sums;

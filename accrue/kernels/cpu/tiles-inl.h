@@ -20,7 +20,7 @@ inline constexpr int64_t kAmxRows = 32;   // two tiles of sums below each other,
 inline constexpr int64_t kAmxWords = 16;  // of the depth, in one instruction
 
 #if HWY_TARGET == HWY_AVX3
-#define ACCRUE_AMX __attribute__((noinline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,amx-tile,amx-bf16")))
+#define ACCRUE_AMX __attribute__((noinline, target(HWY_TARGET_STR ",avx512bf16,amx-tile,amx-bf16")))
 
 // Sets this thread's tiles up, and gives them back.
 ACCRUE_AMX inline void start_tiles() {
