@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
@@ -221,6 +222,26 @@ ModelConfig read_family(const ConfigFields& fields, int64_t sequence_length) {
     fields.refuse("model_type", cat("the known families are ", known));
 }
 
+// Far beyond every model there is: a mistake in the file. Below it no count of elements or bytes exceeds an int64.
+void check_extent(const std::string& where, const ModelConfig& config) {
+    constexpr int64_t kMostLayers = 10'000;
+    constexpr double kMostParameters = 1e13;
+    if (config.layers > kMostLayers) {
+        throw Error(cat(where, ": the model has ", config.layers, " layers, and more than ", kMostLayers,
+                        " are not supported."));
+    }
+    const auto width = static_cast<double>(config.width);
+    const auto attention = static_cast<double>(config.heads + config.key_heads) * static_cast<double>(config.head_size);
+    const double block = width * (2 * attention + 3 * static_cast<double>(config.ffn));
+    const double tables = 2 * width * static_cast<double>(config.vocabulary + config.positions);
+    const double parameters = static_cast<double>(config.layers) * block + tables;
+    if (parameters > kMostParameters) {
+        throw Error(cat(where, ": a model of these sizes has about ", std::llround(parameters / 1e9),
+                        " billion parameters, and more than ", std::llround(kMostParameters / 1e9),
+                        " billion are not supported. Look for a size that is too large."));
+    }
+}
+
 nlohmann::json parse_json(std::string_view json, const std::string& where) {
     try {
         return nlohmann::json::parse(json);
@@ -235,6 +256,7 @@ ModelConfig parse_model_config(std::string_view json, const std::string& where, 
     const ConfigFields fields(parse_json(json, where), where);
     refuse_unusual(fields);
     ModelConfig config = read_family(fields, sequence_length);
+    check_extent(where, config);
     config.family = fields.text("model_type", "");
     config.initializer_range = static_cast<float>(fields.positive("initializer_range", 0.02));
     config.source_json = std::string(json);

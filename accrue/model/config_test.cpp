@@ -277,6 +277,17 @@ TEST(ModelConfig, ShapesThatMakeNoSenseAreRefused) {
     }
 }
 
+// Sizes that are possible one by one, of a model that is not: its bytes would not even fit an int64.
+TEST(ModelConfig, ModelsBeyondAllMeasureAreRefused) {
+    EXPECT_EQ(error(config_of("llama", {{"num_hidden_layers", 10001}})),
+              "config.json: the model has 10001 layers, and more than 10000 are not supported.");
+    EXPECT_EQ(error(config_of("llama", {{"num_hidden_layers", 10000}})), "");
+    EXPECT_THAT(error(config_of("gpt2", {{"n_embd", 2147483640}})),
+                HasSubstr("billion parameters, and more than 10000 billion are not supported. Look for a size"));
+    EXPECT_THAT(error(config_of("llama", {{"vocab_size", 2147483647}, {"hidden_size", 320000}})),
+                HasSubstr("parameters, and more than"));
+}
+
 TEST(ModelConfig, ValuesOfWrongTypeOrRangeAreRefused) {
     EXPECT_EQ(error(config_of("llama", {{"rms_norm_eps", 0}})), "config.json: rms_norm_eps is 0, but must be above 0.");
     EXPECT_EQ(error(config_of("llama", {{"rope_theta", "big"}})),

@@ -97,7 +97,7 @@ const GgufTensor& matrix_of(const GgufFile& file, const std::string& name) {
 // numbers are tried, which leave only the factor open.
 Json llama3_rope(const GgufFile& file, const Keys& keys, double theta, int64_t head_size) {
     const GgufTensor& tensor = *file.find_tensor(kRopeFactorsName);
-    if (tensor.shape != std::vector<int64_t>{head_size / 2}) {
+    if (head_size < 2 || tensor.shape != std::vector<int64_t>{head_size / 2}) {
         throw Error(
             cat(file.path().string(), ": tensor ", kRopeFactorsName, " has not one factor for each pair of a head."));
     }

@@ -65,8 +65,9 @@ TEST_F(GgufModelTest, AGgufThatIsNotTheModelItSaysIsRefused) {
     expect_refused("key llama.block_count is missing", [](Contents& c) { c.erase("llama.block_count"); });
     expect_refused("key llama.block_count is f32", [](Contents& c) { c.set("llama.block_count", 2.0F); });
     expect_refused("key llama.block_count is 0", [](Contents& c) { c.set("llama.block_count", uint32_t{0}); });
-    expect_refused("tensor blk.2.attn_norm.weight is missing, but the metadata names 1000000 blocks",
-                   [](Contents& c) { c.set("llama.block_count", uint64_t{1000000}); });
+    expect_refused("tensor blk.2.attn_norm.weight is missing, but the metadata names 10000 blocks",
+                   [](Contents& c) { c.set("llama.block_count", uint64_t{10000}); });
+    expect_refused("the model has 1000000 layers", [](Contents& c) { c.set("llama.block_count", uint64_t{1000000}); });
     expect_refused("key llama.attention.layer_norm_rms_epsilon is no number above 0",
                    [](Contents& c) { c.set("llama.attention.layer_norm_rms_epsilon", -1.0F); });
     expect_refused("key llama.rope.scaling.type is \"yarn\"",

@@ -125,10 +125,15 @@ def bin_files():
         write("bin", name, struct.pack("<256i", magic, version, 5, *[0] * 253) + struct.pack(f"<5{letter}", 1, 2, 3, 4, 5))
 
 
+def model_config():
+    for model in ["gpt2", "llama3-rope", "qwen2", "qwen3"]:
+        write("model_config", model, (SEEDS.parents[1] / "golden" / model / "config.json").read_text())
+
+
 def token_cache():
     records = [(40, 20, 1, 2, 9, 0, 3), (60, 20, 3, 4, 5, 0, 0), (100, 10, 5, 6, 7, 1, 39)]
     write("token_cache", "documents", b"".join(struct.pack("<qqQQiIq", *record) for record in records))
 
 
-for make in [tokenizer_json, tokenizer_ranks, all_safetensors, gguf, jsonl, bin_files, token_cache]:
+for make in [tokenizer_json, tokenizer_ranks, all_safetensors, gguf, jsonl, bin_files, model_config, token_cache]:
     make()

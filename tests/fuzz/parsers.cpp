@@ -15,12 +15,14 @@ void without_errors(std::string_view bytes) {
     }
 }
 
-constexpr std::array<Parser, 8> kParsers = {{
+constexpr std::array<Parser, 10> kParsers = {{
     {"tokenizer_json", without_errors<run_tokenizer_json>},
     {"tokenizer_ranks", without_errors<run_tokenizer_ranks>},
     {"sentencepiece", without_errors<run_sentencepiece>},
     {"safetensors", without_errors<run_safetensors>},
     {"gguf", without_errors<run_gguf>},
+    {"gguf_model", without_errors<run_gguf_model>},
+    {"model_config", without_errors<run_model_config>},
     {"jsonl", without_errors<run_jsonl>},
     {"bin", without_errors<run_bin>},
     {"token_cache", without_errors<run_token_cache>},

@@ -21,6 +21,8 @@ void run_tokenizer_ranks(std::string_view bytes);
 void run_safetensors(std::string_view bytes);
 void run_sentencepiece(std::string_view bytes);
 void run_gguf(std::string_view bytes);
+void run_gguf_model(std::string_view bytes);
+void run_model_config(std::string_view bytes);
 void run_jsonl(std::string_view bytes);
 void run_bin(std::string_view bytes);
 void run_token_cache(std::string_view bytes);
