@@ -125,6 +125,12 @@ TEST_F(ErrorsTest, TokensAndLengthsThatTheModelDoesNotHave) {
     expect_error({"train", "--set", "data.sequence_length=5000"}, {"5000", "1024", "data.sequence_length"});
 }
 
+TEST_F(ErrorsTest, MicroBatchesThatNoMachineHolds) {
+    expect_error({"plan", "--set", "window.grain_samples=1000000000"},
+                 {"1 grain(s) of 1000000000 sample(s)", "too large", "window.micro_batch_grains"});
+    expect_error({"train", "--set", "window.micro_batch_grains=1000000"}, {"1000000 grain(s) of 4 sample(s)"});
+}
+
 TEST_F(ErrorsTest, EmptyAndMissingData) {
     write_text(folder_ / "empty.txt", "");
     expect_error({"train", "--set", "data.train=empty.txt"}, {"empty.txt", "empty"});

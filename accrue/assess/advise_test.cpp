@@ -98,8 +98,18 @@ void expect_narrow(const std::string& text) {
     }
 }
 
+// Measured again, a few times at most, where others took the processor meanwhile: arithmetic then seems slower alone than
+// in the step.
+Advice undisturbed_advice(const RunInputs& inputs) {
+    Advice advice = find_advice(inputs, plenty(), {});
+    for (int more = 4; more > 0 && advice.reached_flops > advice.ceilings.flops; --more) {
+        advice = find_advice(inputs, plenty(), {});
+    }
+    return advice;
+}
+
 TEST_F(AdviseTest, AStepThatOnlyComputesIsBoundByCompute) {
-    const Advice advice = find_advice(small_inputs(256, 1), plenty(), {});
+    const Advice advice = undisturbed_advice(small_inputs(256, 1));
     EXPECT_EQ(advice.judgement.bound, Bound::compute);
     EXPECT_GT(advice.judgement.share, 0.5);
     EXPECT_NEAR(advice.times.tokens, 4 * 256, 1);

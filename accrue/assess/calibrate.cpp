@@ -16,6 +16,10 @@ constexpr int64_t kWords = 2064;
 constexpr uint64_t kSeed = 1;
 // Of the steps of one plan the fastest counts: whatever else runs here can only slow them down.
 constexpr int kTries = 2;
+// Where a typical machine would take longer for one step, part of the grain is measured, then part of a sample; but not
+// so few tokens that products become small.
+constexpr double kLongestStep = 2;  // seconds
+constexpr int64_t kFewTokens = 1024;
 
 std::unique_ptr<Kernels> kernels_for(const Settings& settings, Pool& pool, Arena& arena) {
     return settings.compute.device == "reference" ? make_reference_kernels(arena)
@@ -123,13 +127,18 @@ Rates measure_rates(const RunInputs& inputs, Pool& pool, int64_t room) {
     Settings settings = inputs.settings;
     settings.window.micro_batch_grains = 1;
     settings.compute.recompute = "nothing";
-    Planner planner(settings, model, inputs.longest_sample(), pool.threads());
-    const Plan plan = planner.unlimited();
     const Rates typical = Rates::typical(settings, pool.threads());
+    const auto plan_of = [&](int64_t sample) { return Planner(settings, model, sample, pool.threads()).unlimited(); };
+    int64_t sample = inputs.longest_sample();
+    Plan plan = plan_of(sample);
+    while (plan.window_seconds(1, typical) > kLongestStep && settings.window.grain_samples * sample > kFewTokens) {
+        (settings.window.grain_samples > 1 ? settings.window.grain_samples : sample) /= 2;
+        plan = plan_of(sample);
+    }
     if (plan.arena_bytes > room) {
         return typical;
     }
-    MeasuredEngine engine(settings, model, inputs.longest_sample(), pool, plan.arena_bytes, plan.choices);
+    MeasuredEngine engine(settings, model, sample, pool, plan.arena_bytes, plan.choices);
     return rates_of(plan.work, engine.seconds(plan), typical);
 }
 

@@ -9,7 +9,8 @@
 namespace accrue {
 
 // How fast this machine does the parts of this run's step, from one grain through one layer of the model's widths with
-// fewer words. Takes about a second and `room` bytes at most; where that is too little, typical rates.
+// fewer words; of long samples from a shorter one. Takes seconds, and `room` bytes at most; where that is too little,
+// typical rates.
 [[nodiscard]] Rates measure_rates(const RunInputs& inputs, Pool& pool, int64_t room);
 
 // The seconds that windows of the run take by these plans, each from one real micro-batch and one real update.

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "accrue/assess/calibrate.h"
 #include "accrue/base/bytes.h"
 
 namespace accrue {
@@ -51,6 +52,20 @@ TEST_F(PlanReportTest, TheChosenPlanIsTheFastestThatFits) {
     EXPECT_LE(some.frontier[chosen].peak_bytes, less.bytes);
     EXPECT_GT(chosen, 0U);
     EXPECT_GT(some.frontier[chosen - 1].peak_bytes, less.bytes);
+}
+
+// There is room for a step of a shorter sample only.
+TEST_F(PlanReportTest, OfALongSampleAPartIsMeasured) {
+    RunInputs inputs = small_inputs();
+    inputs.train = dataset_of_tokens(std::vector<int32_t>(40'000, 1), 32'768, "long");
+    inputs.validation = nullptr;
+    inputs.model.positions = 32'768;
+    inputs.settings.window.grain_samples = 1;
+    inputs.model.layers = 1;
+    Pool pool(1);
+    const int64_t whole = Planner(inputs.settings, inputs.model, inputs.longest_sample(), 1).unlimited().arena_bytes;
+    const Rates rates = measure_rates(inputs, pool, whole / 2);
+    EXPECT_NE(rates.flops, Rates::typical(inputs.settings, 1).flops);
 }
 
 TEST_F(PlanReportTest, TheJsonHasWhatProgramsAskFor) {
