@@ -2,6 +2,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "tests/sanitized.h"
 #include <gtest/gtest.h>
 
 #include "accrue/base/error.h"
@@ -35,7 +36,7 @@ std::string all_characters() {
 
 // Texts that nobody writes on purpose.
 std::vector<std::string> texts_nobody_writes() {
-    const size_t many = 250'000;
+    const size_t many = kSanitized ? 250'000 : 1'000'000;  // for time
     std::vector<std::string> texts = {std::string(many, 'a'),
                                       std::string(many, ' '),
                                       std::string(many, '\n') + "x",
@@ -145,7 +146,7 @@ double seconds_of(const Tokenizer& tokenizer, const std::string& text) {
 
 // Sixteen times the text takes about sixteen times as long; were it to grow with the square, it would take 256 times.
 TEST(HardTextTest, TimeGrowsWithTheLengthAndNotWithItsSquare) {
-    constexpr size_t kShort = 8'192;
+    constexpr size_t kShort = kSanitized ? 8'192 : 16'384;
     for (const char* name : {"tokenizer-gpt2", "tokenizer-llama2", "tokenizer-llama3", "tokenizer-qwen2",
                              "tokenizer-sentencepiece/tokenizer.model"}) {
         const std::unique_ptr<Tokenizer> tokenizer = golden_tokenizer(name);

@@ -222,7 +222,7 @@ ModelConfig read_family(const ConfigFields& fields, int64_t sequence_length) {
     fields.refuse("model_type", cat("the known families are ", known));
 }
 
-// Far beyond every model there is: a mistake in the file. Below it no count of elements or bytes exceeds an int64.
+// Far beyond every model there is: a mistake in the file. Below it no count of parameters or their bytes exceeds an int64.
 void check_extent(const std::string& where, const ModelConfig& config) {
     constexpr int64_t kMostLayers = 10'000;
     constexpr double kMostParameters = 1e13;
@@ -233,7 +233,8 @@ void check_extent(const std::string& where, const ModelConfig& config) {
     const auto width = static_cast<double>(config.width);
     const auto attention = static_cast<double>(config.heads + config.key_heads) * static_cast<double>(config.head_size);
     const double block = width * (2 * attention + 3 * static_cast<double>(config.ffn));
-    const double tables = 2 * width * static_cast<double>(config.vocabulary + config.positions);
+    const double tables =
+        width * static_cast<double>(2 * config.vocabulary + (config.learned_positions ? config.positions : 0));
     const double parameters = static_cast<double>(config.layers) * block + tables;
     if (parameters > kMostParameters) {
         throw Error(cat(where, ": a model of these sizes has about ", std::llround(parameters / 1e9),

@@ -284,6 +284,7 @@ TEST(ModelConfig, ModelsBeyondAllMeasureAreRefused) {
     EXPECT_EQ(error(config_of("llama", {{"num_hidden_layers", 10000}})), "");
     EXPECT_THAT(error(config_of("gpt2", {{"n_embd", 2147483640}})),
                 HasSubstr("billion parameters, and more than 10000 billion are not supported. Look for a size"));
+    EXPECT_EQ(error(config_of("llama", {{"max_position_embeddings", 2147483647}})), "") << "these take no parameters";
     EXPECT_THAT(error(config_of("llama", {{"vocab_size", 2147483647}, {"hidden_size", 320000}})),
                 HasSubstr("parameters, and more than"));
 }

@@ -52,12 +52,11 @@ CacheProgressCallback told_as_validation(const CacheProgressCallback& progress) 
 
 // Of a size that no machine holds, and that would take the planner itself too long to look at.
 void check_micro_batch(int64_t grain_samples, int64_t micro_batch_grains, int64_t longest_sample) {
-    constexpr int64_t kMostTokens = 16'777'216;
-    const double grains = static_cast<double>(std::max<int64_t>(1, micro_batch_grains));
-    const double samples = grains * static_cast<double>(grain_samples);
-    if (samples * static_cast<double>(longest_sample) > kMostTokens) {
-        throw Error(cat("a micro-batch of ", std::max<int64_t>(1, micro_batch_grains), " grain(s) of ", grain_samples,
-                        " sample(s) of up to ", longest_sample, " tokens is too large: ", kMostTokens,
+    const int64_t grains = std::max<int64_t>(1, micro_batch_grains);
+    if (static_cast<double>(grains) * static_cast<double>(grain_samples) * static_cast<double>(longest_sample) >
+        kMostTokensAtOnce) {
+        throw Error(cat("a micro-batch of ", grains, " grain(s) of ", grain_samples, " sample(s) of up to ",
+                        longest_sample, " tokens is too large: ", kMostTokensAtOnce,
                         " tokens are the most. Set window.micro_batch_grains (which does not change the result) or ",
                         "window.grain_samples lower."));
     }

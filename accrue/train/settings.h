@@ -7,6 +7,9 @@
 
 namespace accrue {
 
+// Tokens of a sample, and of a micro-batch: far above what any machine holds.
+inline constexpr int64_t kMostTokensAtOnce = 16'777'216;
+
 // Every setting of a run, resolved. The names are the keys of run.toml; defaults are those of `accrue train` without a
 // file.
 struct Settings {

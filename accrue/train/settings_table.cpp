@@ -12,7 +12,6 @@ namespace {
 
 // Far above any real run, so that products of counts cannot overflow.
 constexpr double kMostThreads = 4096;
-constexpr double kMostTokensInSample = 16777216;
 constexpr double kMostCount = 1e9;
 constexpr double kMostSteps = 1e12;
 constexpr double kMostTokens = 1e15;
@@ -65,7 +64,7 @@ std::vector<Setting> data_settings() {
         {.name = "sequence_length",
          .place = [](Settings& s) -> SettingPlace { return &s.data.sequence_length; },
          .meaning = "tokens in a sample",
-         .bounds = {.at_least = 1, .limit = kMostTokensInSample}},
+         .bounds = {.at_least = 1, .limit = kMostTokensAtOnce}},
         {.name = "tokenizer",
          .place = [](Settings& s) -> SettingPlace { return &s.data.tokenizer; },
          .meaning = "a tokenizer.json, tokenizer.model or rank file; \"\" = the one in model.from, else bytes",

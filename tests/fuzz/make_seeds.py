@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Writes small valid files of every kind that is fuzzed into seeds/: python3 tests/fuzz/make_seeds.py"""
+"""Writes small files into seeds/, for the fuzzer: python3 tests/fuzz/make_seeds.py
+
+Not those of gguf_model and sentencepiece, which are kept as they are."""
 
 import base64
 import json
