@@ -149,6 +149,15 @@ void move_into_place(const fs::path& folder, int64_t step, const fs::path& parti
     fs::remove_all(aside(folder, step, kReplaced), ignored);
 }
 
+Manifest manifest_of(const fs::path& checkpoint) {
+    std::optional<Manifest> manifest = read_manifest(checkpoint);
+    if (!manifest) {
+        throw Error(cat("checkpoint ", checkpoint.string(), " is not whole: it has no ", kManifestName,
+                        " that can be read; delete it to go on from the one before"));
+    }
+    return std::move(*manifest);
+}
+
 // The checksum of a file, read in pieces.
 std::string checksum_of(const InputFile& file) {
     std::vector<std::byte> piece(static_cast<size_t>(std::min<int64_t>(file.size(), int64_t{4} << 20)));
@@ -227,13 +236,16 @@ void remove_old_checkpoints(const fs::path& folder, int64_t keep) {
     }
 }
 
+std::string read_checkpoint_state(const fs::path& checkpoint) {
+    const Manifest manifest = manifest_of(checkpoint);
+    const auto expected = manifest.files.find(std::string(kStateName));
+    check_file(checkpoint, std::string(kStateName),
+               expected == manifest.files.end() ? Manifest::File{} : expected->second);
+    return read_text(checkpoint / kStateName);
+}
+
 CheckpointReader::CheckpointReader(const fs::path& checkpoint) : path_(checkpoint) {
-    const std::optional<Manifest> manifest = read_manifest(checkpoint);
-    if (!manifest) {
-        throw Error(cat("checkpoint ", checkpoint.string(), " is not whole: it has no ", kManifestName,
-                        " that can be read; delete it to go on from the one before"));
-    }
-    for (const auto& [name, expected] : manifest->files) {
+    for (const auto& [name, expected] : manifest_of(checkpoint).files) {
         check_file(checkpoint, name, expected);
         if (name.ends_with(kEnding)) {
             files_.emplace(name.substr(0, name.size() - kEnding.size()), SafetensorsFile(checkpoint / name));

@@ -34,6 +34,9 @@ void write_checkpoint(const std::filesystem::path& folder, int64_t step, const s
 // see.
 void remove_old_checkpoints(const std::filesystem::path& folder, int64_t keep);
 
+// The JSON text of a checkpoint alone, its checksum compared; the other files are not looked at.
+[[nodiscard]] std::string read_checkpoint_state(const std::filesystem::path& checkpoint);
+
 // A checkpoint opened for reading. Every file is read once and its checksum compared; a difference is an error naming
 // it.
 class CheckpointReader {

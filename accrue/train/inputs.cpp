@@ -6,6 +6,8 @@
 #include "accrue/data/document.h"
 #include "accrue/data/input_stream.h"
 #include "accrue/data/stories.h"
+#include "accrue/train/run_folder.h"
+#include "accrue/train/state.h"
 
 namespace accrue {
 namespace {
@@ -50,6 +52,14 @@ CacheProgressCallback told_as_validation(const CacheProgressCallback& progress) 
     };
 }
 
+// The model as the run's newest checkpoint has it.
+std::optional<ModelConfig> stored_model_config(const Settings& settings, int64_t longest) {
+    const auto checkpoint =
+        settings.run.folder.empty() ? std::nullopt : RunFolder{settings.run.folder}.newest_checkpoint();
+    const auto json = checkpoint ? config_of_checkpoint(*checkpoint) : std::nullopt;
+    return json ? std::optional(parse_model_config(*json, checkpoint->string(), longest)) : std::nullopt;
+}
+
 // Of a size that no machine holds, and that would take the planner itself too long to look at.
 void check_micro_batch(int64_t grain_samples, int64_t micro_batch_grains, int64_t longest_sample) {
     const int64_t grains = std::max<int64_t>(1, micro_batch_grains);
@@ -87,6 +97,11 @@ std::unique_ptr<Tokenizer> open_run_tokenizer(const Settings& settings) {
 }
 
 ModelConfig run_model_config(const Settings& settings, const Tokenizer* tokenizer, int64_t longest) {
+    if (!settings.model.from.empty() && !std::filesystem::exists(settings.model.from)) {
+        if (auto stored = stored_model_config(settings, longest)) {
+            return std::move(*stored);
+        }
+    }
     return settings.model.from.empty()
                ? preset_config_for(settings.model.preset, tokenizer == nullptr ? 0 : tokenizer->vocabulary())
                : read_model_config(settings.model.from, longest);

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "accrue/train/engine.h"
 #include "accrue/train/inputs.h"
+#include "accrue/train/numerics.h"
 
 namespace accrue {
 
@@ -12,8 +14,10 @@ namespace accrue {
 [[nodiscard]] std::string definition_of(const RunInputs& inputs, const ParameterList& parameters);
 
 // Writes checkpoints/step-N with all that a run needs to go on bit for bit: weights, moments, position, units,
-// counters, and if a window is open its sums and which grains are in them.
-void save_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoints);
+// counters, and if a window is open its sums and which grains are in them; beside it the model's configuration and, where
+// they are given, the numerics of the run.
+void save_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoints,
+                const std::optional<NumericsRecord>& numerics = std::nullopt);
 
 // Fills an engine from a checkpoint folder. An error says if it is damaged or was made by another model, data or
 // definition.
@@ -25,6 +29,12 @@ struct CheckpointPlace {
     DataPosition position;
 };
 [[nodiscard]] CheckpointPlace place_of_checkpoint(const std::filesystem::path& checkpoint);
+
+// The numerics that a checkpoint was computed with; none if it does not say.
+[[nodiscard]] std::optional<NumericsRecord> numerics_of_checkpoint(const std::filesystem::path& checkpoint);
+
+// The config.json of the model in a checkpoint; none if it does not say.
+[[nodiscard]] std::optional<std::string> config_of_checkpoint(const std::filesystem::path& checkpoint);
 
 // The weights alone, for sampling and evaluating.
 void load_weights_of_checkpoint(const std::filesystem::path& checkpoint, const ParameterList& parameters,

@@ -45,12 +45,15 @@ std::string formats_text(const Settings& settings) {
 // One run in this process: built once, then stepped.
 class Trainer {
 public:
-    Trainer(const RunInputs& inputs, const RunFolder& folder, Progress& progress, const MemorySource& memory)
+    Trainer(const RunInputs& inputs, RunClaim& claim, Progress& progress, const TrainOptions& options)
         : inputs_(inputs),
-          folder_(folder),
+          claim_(claim),
+          folder_(claim.folder()),
           progress_(progress),
+          options_(options),
           pool_(static_cast<int>(inputs.settings.compute.threads)),
-          plan_(inputs.settings, inputs.model, inputs.longest_sample(), pool_.threads(), memory),
+          plan_(inputs.settings, inputs.model, inputs.longest_sample(), pool_.threads(), options.memory),
+          numerics_{.now = numerics_of(inputs.settings, inputs.model, inputs.train->longest(), pool_), .changes = {}},
           arena_(plan_.address_bytes()),
           kernels_(make_kernels(inputs.settings.compute, pool_, arena_)),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, plan_.plan().choices),
@@ -68,6 +71,7 @@ public:
 private:
     void follow_plan();
     void begin();
+    void load(const std::filesystem::path& checkpoint);
     [[nodiscard]] Window window_from(const DataPosition& position) const {
         return loader_.window_from(position, engine_.rules.window);
     }
@@ -80,10 +84,13 @@ private:
     [[nodiscard]] std::string sample_of_text();
 
     const RunInputs& inputs_;
+    RunClaim& claim_;
     const RunFolder& folder_;
     Progress& progress_;
+    TrainOptions options_;
     Pool pool_;
     RunPlan plan_;
+    NumericsRecord numerics_;
     Arena arena_;
     std::unique_ptr<Kernels> kernels_;
     Engine engine_;
@@ -106,13 +113,25 @@ void Trainer::follow_plan() {
     arena_.keep(plan.arena_bytes);
 }
 
+// Everything that may speak against continuing from here is found before the run's files are touched.
+void Trainer::load(const std::filesystem::path& checkpoint) {
+    load_state(engine_, definition_, checkpoint);
+    numerics_ =
+        continued_numerics(numerics_of_checkpoint(checkpoint), numerics_.now, engine_.state.step, options_.other_bits);
+    if (engine_.rules.schedule.steps < engine_.state.step) {
+        throw Error(cat("schedule.steps is ", engine_.rules.schedule.steps, ", but ", folder_.root.string(),
+                        " has done ", engine_.state.step, " steps already. Set schedule.steps to at least that."));
+    }
+}
+
 void Trainer::begin() {
-    const auto checkpoint = folder_.newest_checkpoint();
+    const auto checkpoint = claim_.checkpoint();
     if (checkpoint) {
-        load_state(engine_, definition_, *checkpoint);
+        load(*checkpoint);
     } else {
         load_first_weights(engine_, inputs_.settings);
     }
+    claim_.begin(inputs_.settings);
     MetricsFile::keep_steps(folder_.metrics(), engine_.state.step);
     first_step_ = engine_.state.step;
     const Settings& settings = inputs_.settings;
@@ -127,6 +146,10 @@ void Trainer::begin() {
     progress_.note(
         fmt::format("folder: {}{}", folder_.root.string(),
                     checkpoint ? fmt::format(", continued from step {}", engine_.state.step) : std::string()));
+    for (const auto& [step, from, to] : numerics_.changes) {
+        progress_.note(
+            fmt::format("bits: since step {} those of {}, before those of {}", step, text_of(to), text_of(from)));
+    }
     if (!checkpoint) {
         summary_.validation_before = validation_loss();
     }
@@ -141,7 +164,7 @@ std::optional<double> Trainer::validation_loss() {
 }
 
 void Trainer::save_checkpoint() {
-    save_state(engine_, definition_, folder_.checkpoints());
+    save_state(engine_, definition_, folder_.checkpoints(), numerics_);
     if (inputs_.settings.run.keep_checkpoints > 0) {
         remove_old_checkpoints(folder_.checkpoints(), inputs_.settings.run.keep_checkpoints);
     }
@@ -287,9 +310,9 @@ TrainSummary Trainer::run(const StopFlag& stop) {
 
 }  // namespace
 
-TrainSummary train(const RunInputs& inputs, const RunFolder& folder, Progress& progress, const StopFlag& stop,
-                   const MemorySource& memory) {
-    return Trainer(inputs, folder, progress, memory).run(stop);
+TrainSummary train(const RunInputs& inputs, RunClaim& claim, Progress& progress, const StopFlag& stop,
+                   const TrainOptions& options) {
+    return Trainer(inputs, claim, progress, options).run(stop);
 }
 
 }  // namespace accrue
