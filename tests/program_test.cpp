@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 
 #include "tests/support.h"
@@ -13,6 +14,7 @@
 #include "accrue/base/file.h"
 #include "accrue/base/random.h"
 #include "accrue/checkpoint/checkpoint.h"
+#include "accrue/kernels/cpu/instruction_set.h"
 #include "accrue/tensor/safetensors.h"
 
 namespace accrue::testing {
@@ -291,10 +293,47 @@ TEST(ProgramTest, HelpVersionAndWrongUse) {
     const ProgramResult version = run_program({"--version"});
     EXPECT_EQ(version.exit_code, 0);
     EXPECT_EQ(version.output.substr(0, 7), "accrue ") << version.output;
-    EXPECT_NE(version.output.find("AVX"), std::string::npos) << version.output;
+    const std::string instructions(cpu::title_of(cpu::best_instruction_set()));
+    EXPECT_NE(version.output.find(", " + instructions + ")"), std::string::npos) << version.output;
     EXPECT_EQ(run_program({}).exit_code, 2);
     EXPECT_EQ(run_program({"trane"}).exit_code, 2);
     EXPECT_EQ(run_program({"train", "--no-such-option"}).exit_code, 2);
+}
+
+// The program inherits the variable.
+class TestInstructions {
+public:
+    explicit TestInstructions(const char* name) { setenv(kName, name, 1); }
+    ~TestInstructions() { was_set_ ? setenv(kName, before_.c_str(), 1) : unsetenv(kName); }
+    TestInstructions(const TestInstructions&) = delete;
+    TestInstructions& operator=(const TestInstructions&) = delete;
+
+private:
+    static constexpr const char* kName = "ACCRUE_TEST_INSTRUCTION_SET";
+    bool was_set_ = std::getenv(kName) != nullptr;
+    std::string before_ = was_set_ ? std::getenv(kName) : "";
+};
+
+TEST(ProgramTest, ATestCanBeAsOnAProcessorThatHasLess) {
+    const TestInstructions portable("portable");
+    const ProgramResult version = run_program({"--version"});
+    EXPECT_EQ(version.exit_code, 0);
+    EXPECT_NE(version.output.find(", no vector instructions)"), std::string::npos) << version.output;
+    TemporaryFolder folder;
+    write_ragged_data(folder / "data.safetensors", {});
+    const ProgramResult refused = run_program(train_with({{"model.from", golden("llama").string()},
+                                                          {"data.train", (folder / "data.safetensors").string()},
+                                                          {"compute.instruction_set", "avx2"},
+                                                          {"run.folder", (folder / "run").string()}}));
+    EXPECT_EQ(refused.exit_code, 1);
+    EXPECT_NE(refused.output.find("\"avx2\" was asked for, but this processor lacks it. It has: portable."),
+              std::string::npos)
+        << refused.output;
+    const TestInstructions unknown("sse9");
+    const ProgramResult error = run_program({"--version"});
+    EXPECT_EQ(error.exit_code, 1);
+    EXPECT_NE(error.output.find("ACCRUE_TEST_INSTRUCTION_SET in the environment is \"sse9\""), std::string::npos)
+        << error.output;
 }
 
 }  // namespace
