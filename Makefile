@@ -18,7 +18,7 @@ ONE_THREAD_IS_ENOUGH := EqualsTheReference|OtherRows|DryKernels|PlainLoop|Anothe
 .PHONY: help train build test test-avx2 check sanitize threads lint fuzz format counts counts-update setup setup-check clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 train: build ## a complete run on built-in data; ARGS="--set schedule.steps=50" passes options on
 	build/release/accrue train $(ARGS)
