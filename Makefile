@@ -15,10 +15,10 @@ FUZZ ?= -max_total_time=60
 ONE_THREAD_IS_ENOUGH := EqualsTheReference|OtherRows|DryKernels|PlainLoop|AnotherGrain|portable|_fp32
 
 .DEFAULT_GOAL := help
-.PHONY: help train build test check sanitize threads lint fuzz format counts counts-update setup setup-check clean
+.PHONY: help train build test test-avx2 check sanitize threads lint fuzz format counts counts-update setup setup-check clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 train: build ## a complete run on built-in data; ARGS="--set schedule.steps=50" passes options on
 	build/release/accrue train $(ARGS)
@@ -29,6 +29,11 @@ build: setup build/release/build.ninja ## the program: build/release/accrue
 test: build ## all tests, as users run the program
 	@cmake --build build/release
 	$(CTEST) --test-dir build/release
+
+# Mistakes in what a user types read the same on every processor.
+test-avx2: build ## the quick tests that compute, as on a processor with AVX2 and no more
+	@cmake --build build/release --target quick_tests
+	ACCRUE_TEST_INSTRUCTION_SET=avx2 $(CTEST) --test-dir build/release --label-regex processor --exclude-regex '^ErrorsTest'
 
 check: setup-check ## what a change must pass: sanitizers, thread sanitizer, layout, lint, fuzzing
 	scripts/format check

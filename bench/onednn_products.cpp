@@ -5,9 +5,12 @@
 #include <map>
 #include <vector>
 
+#include "bench/onednn_tiles.h"
 #include <dnnl.hpp>
 #include <immintrin.h>
 #include <omp.h>
+
+#include "accrue/base/error.h"
 
 namespace accrue {
 namespace {
@@ -128,6 +131,17 @@ void onednn_weight_grad(Pool& pool, AnyConstView d_output, AnyConstView input, d
             add_row(tile.data() + r * columns, columns, per_unit, sums.row(row + r) + column);
         }
     });
+}
+
+std::string limit_onednn() {
+    if (!onednn_must_avoid_tiles(tile_facts())) {
+        return "";
+    }
+    if (dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16) != dnnl::status::success) {
+        throw Error("this machine hides the palette of its AMX tiles (CPUID leaf 0x1D), and oneDNN cannot be kept from using "
+                    "them. Set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 and run it again.");
+    }
+    return "AVX-512 with bf16: this machine hides the palette of its AMX tiles (CPUID leaf 0x1D)";
 }
 
 }  // namespace accrue

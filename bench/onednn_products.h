@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "accrue/base/pool.h"
 #include "accrue/tensor/view.h"
@@ -13,5 +14,9 @@ void onednn_forward(Pool& pool, AnyConstView input, AnyConstView weight, AnyView
 void onednn_input_grad(Pool& pool, AnyConstView d_output, AnyConstView weight, AnyView d_input);
 // Each tile goes to a thread's own memory in fp32 and from there, rounded to units, to the sums.
 void onednn_weight_grad(Pool& pool, AnyConstView d_output, AnyConstView input, double per_unit, View<int64_t> sums);
+
+// To be called before any of them: keeps oneDNN from instructions that it would not survive on this machine, and says which;
+// empty = it may use all.
+[[nodiscard]] std::string limit_onednn();
 
 }  // namespace accrue

@@ -15,14 +15,15 @@
 
 #include "bench/onednn_products.h"
 #include <CLI/CLI.hpp>
-#include <immintrin.h>
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
 
+#include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/machine.h"
 #include "accrue/base/random.h"
 #include "accrue/kernels/cpu/linear.h"
+#include "accrue/kernels/timed/ceilings.h"
 
 namespace accrue {
 namespace {
@@ -31,57 +32,6 @@ double seconds_of(const std::function<void()>& work) {
     const auto start = std::chrono::steady_clock::now();
     work();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-constexpr int kChains = 24;
-
-// kChains independent multiply-adds over and over: as many as the tile kernel has, without its loads.
-__attribute__((target("avx512f,avx512bf16"))) float run_floats(int64_t rounds) {
-    __m512 sums[kChains];
-    std::fill(sums, sums + kChains, _mm512_set1_ps(1));
-    const __m512 one = _mm512_set1_ps(0.5F);
-    for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 24
-        for (__m512& sum : sums) {
-            sum = _mm512_fmadd_ps(sum, one, one);
-        }
-    }
-    __m512 total = sums[0];
-    for (const __m512& sum : sums) {
-        total = _mm512_add_ps(total, sum);
-    }
-    return _mm512_cvtss_f32(total);
-}
-
-__attribute__((target("avx512f,avx512bf16"))) float run_pairs(int64_t rounds) {
-    __m512 sums[kChains];
-    std::fill(sums, sums + kChains, _mm512_set1_ps(1));
-    const auto one = (__m512bh)_mm512_set1_epi32(0x3f803f80);
-    for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 24
-        for (__m512& sum : sums) {
-            sum = _mm512_dpbf16_ps(sum, one, one);
-        }
-    }
-    __m512 total = sums[0];
-    for (const __m512& sum : sums) {
-        total = _mm512_add_ps(total, sum);
-    }
-    return _mm512_cvtss_f32(total);
-}
-
-// GFLOP/s of all threads together, 0 where the processor has no such instruction.
-double peak_of(Pool& pool, DType dtype) {
-    const bool floats = dtype == DType::fp32;
-    if (__builtin_cpu_supports("avx512f") == 0 || (!floats && __builtin_cpu_supports("avx512bf16") == 0)) {
-        return 0;
-    }
-    constexpr int64_t kRounds = 400000;
-    volatile float keep = 0;
-    const double seconds = seconds_of([&] {
-        pool.run(pool.threads(), [&](int64_t, int) { keep = floats ? run_floats(kRounds) : run_pairs(kRounds); });
-    });
-    return static_cast<double>(kRounds * kChains * 16 * (floats ? 2 : 4) * pool.threads()) / seconds * 1e-9;
 }
 
 // Memory in huge pages, as the arena has it.
@@ -260,7 +210,7 @@ Json measure(const cpu::Context& context, const Shape& shape, const Options& opt
         return work * static_cast<double>(layers.size()) / seconds;
     };
     for (int round = 0; round < options.rounds; ++round) {
-        peaks.push_back(peak_of(pool, dtype_of<T>));
+        peaks.push_back(1e-9 * multiply_add_rate(pool, dtype_of<T>, context.set));
         for (Kind& kind : kinds) {
             kind.our_rates.push_back(rate_of(kind.ours));
             kind.onednn_rates.push_back(rate_of(kind.onednn));
@@ -283,6 +233,10 @@ Json measure(const cpu::Context& context, const Shape& shape, const Options& opt
 }
 
 int run(const Options& options) {
+    if (cpu::best_instruction_set() < cpu::InstructionSet::avx512) {
+        throw Error("oneDNN's side of this benchmark needs AVX-512, and this processor has none.");
+    }
+    const std::string limit = limit_onednn();
     Pool pool(options.threads);
     Arena arena(int64_t{128} << 20);
     arena.touch();
@@ -290,6 +244,9 @@ int run(const Options& options) {
     std::printf("%d threads, %s; GFLOP/s, share of the peak and ratio to oneDNN:\n"
                 "forward, input gradient, exact weight gradient\n",
                 pool.threads(), std::string(cpu::title_of(context.set)).c_str());
+    if (!limit.empty()) {
+        std::printf("oneDNN is limited to %s\n", limit.c_str());
+    }
     const Shape shapes[] = {{1024, 768, 2304}, {1024, 768, 768},   {1024, 768, 3072},  {1024, 3072, 768},
                             {1024, 256, 768},  {1024, 1024, 2816}, {1024, 2816, 1024}, {1024, 768, 50304}};
     Json results = Json::array();
@@ -308,6 +265,7 @@ int run(const Options& options) {
                            {"commit", options.commit},
                            {"machine", {{"processor", machine.processor}, {"processors", machine.processors}}},
                            {"instructions", cpu::title_of(context.set)},
+                           {"onednn_limit", limit.empty() ? Json() : Json(limit)},
                            {"threads", pool.threads()},
                            {"results", results}};
         write_text(options.output, file.dump(1) + "\n");
@@ -328,5 +286,10 @@ int main(int argc, char** argv) {
     app.add_option("--output", options.output)->type_name("FILE");
     app.add_option("--commit", options.commit, "Of the sources, for the result file");
     CLI11_PARSE(app, argc, argv);
-    return accrue::run(options);
+    try {
+        return accrue::run(options);
+    } catch (const accrue::Error& error) {
+        std::fprintf(stderr, "accrue_bench_products: %s\n", error.what());
+        return 1;
+    }
 }

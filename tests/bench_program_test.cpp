@@ -26,8 +26,8 @@ TEST(BenchProgramTest, WritesWhatItMeasured) {
                             "planned_peak_bytes", "multiply_add_flops", "memory_bandwidth_bytes_per_second"}) {
         EXPECT_GT(json.at(key), 0) << key;
     }
-    EXPECT_GT(json.at("fraction_of_floor"), 0);
-    EXPECT_LT(json.at("fraction_of_floor"), 1.2);
+    EXPECT_DOUBLE_EQ(json.at("fraction_of_floor"),
+                     json.at("tokens_per_second").get<double>() / json.at("floor_tokens_per_second").get<double>());
     double parts = 0;
     for (const auto& [name, milliseconds] : json.at("parts_ms").items()) {
         parts += milliseconds.get<double>();

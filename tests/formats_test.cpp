@@ -64,24 +64,11 @@ TEST_P(FormatsTest, ThreadsAndMicroBatchesKeepTheBits) {
     }
 }
 
-// Loads as its loader does and stops the run after the first batch of a window.
-class StoppingAfterABatch final : public BatchSource {
-public:
-    explicit StoppingAfterABatch(TestRun& run) : run_(run) {}
-    [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
-        run_.stop = true;
-        return run_.loader.load(window, grains);
-    }
-
-private:
-    TestRun& run_;
-};
-
 TEST_P(FormatsTest, ARunThatIsStoppedInsideAWindowResumesToTheSameBits) {
     const Settings here = settings("qwen2", "bf16");
     TestRun stopped(here, 2);
     (void)stopped.run(3);
-    ASSERT_FALSE(run_step(stopped.engine, StoppingAfterABatch(stopped), stopped.window(), stopped.stop).has_value());
+    ASSERT_FALSE(run_step(stopped.engine, StoppingLoader(stopped, 1), stopped.window(), stopped.stop).has_value());
     const auto missing = stopped.engine.sum.ledger().missing();
     ASSERT_FALSE(missing.empty());
     ASSERT_LT(static_cast<int64_t>(missing.size()), stopped.engine.sum.ledger().grains());

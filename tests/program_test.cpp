@@ -1,8 +1,10 @@
 // The program as a user runs it: parity, the law through kills and stops, and where everything lies.
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 
 #include "tests/support.h"
@@ -12,6 +14,7 @@
 #include "accrue/base/file.h"
 #include "accrue/base/random.h"
 #include "accrue/checkpoint/checkpoint.h"
+#include "accrue/kernels/cpu/instruction_set.h"
 #include "accrue/tensor/safetensors.h"
 
 namespace accrue::testing {
@@ -115,40 +118,46 @@ protected:
         const ProgramResult result = run_program(train_with(changes));
         ASSERT_EQ(result.exit_code, 0) << result.output;
     }
-    // Disturbs a run with a signal at different moments until it is through.
-    void train_disturbed(const std::string& run, int signal, uint64_t seed) {
-        std::vector<std::string> arguments = train_with(settings(run));
+    // A run that never ends by itself, so that every signal finds it at work.
+    [[nodiscard]] std::map<std::string, std::string> endless(const std::string& run) const {
+        std::map<std::string, std::string> values = settings(run);
+        values["schedule.steps"] = "1000000";
+        return values;
+    }
+    // Starts or resumes it and sends the signal when so many more steps are written down.
+    [[nodiscard]] ProgramResult disturb(const std::string& run, const std::vector<std::string>& arguments, int signal,
+                                        int64_t more_steps) const {
         const fs::path metrics = folder_ / run / "metrics.jsonl";
-        for (int64_t attempt = 0; attempt < 60; ++attempt) {
-            const int64_t wait_for =
-                lines_of(metrics) + static_cast<int64_t>(mix(seed, static_cast<uint64_t>(attempt)) % 5);
-            last_ =
-                signal_program(arguments, signal, [&] { return lines_of(metrics) >= wait_for && fs::exists(metrics); });
-            if (last_.exit_code == 0) {
-                return;
-            }
-            ASSERT_TRUE(last_.exit_code == 128 + SIGKILL || last_.exit_code == 128 + SIGTERM || last_.exit_code == 3)
-                << last_.output;
-            stopped_inside_ +=
-                last_.output.find("with 0 grain(s)") == std::string::npos && last_.exit_code == 3 ? 1 : 0;
-            arguments = {"train",
-                         "--resume",
-                         (folder_ / run).string(),
-                         "--set",
-                         cat("compute.threads=", 1 + attempt % 3),
-                         "--set",
-                         cat("window.micro_batch_grains=", 1)};
-            if (attempt == 40) {
-                break;
-            }
+        const int64_t steps = lines_of(metrics) + more_steps;
+        return signal_program(arguments, signal, [&] { return lines_of(metrics) >= steps; });
+    }
+    // The same with other threads than before.
+    [[nodiscard]] ProgramResult disturb_again(const std::string& run, int signal, int64_t attempt) const {
+        return disturb(run,
+                       {"train", "--resume", (folder_ / run).string(), "--set",
+                        cat("compute.threads=", 1 + attempt % 3), "--set", "window.micro_batch_grains=1"},
+                       signal, 1 + static_cast<int64_t>(mix(11, static_cast<uint64_t>(attempt)) % 5));
+    }
+    // Both runs took the same steps with the same weights, as far as both went; at least so many.
+    void expect_same_steps(const std::string& a, const std::string& b, size_t at_least) const {
+        for (const std::string& run : {a, b}) {  // a kill may leave half a line
+            const fs::path metrics = folder_ / run / "metrics.jsonl";
+            const std::string text = read_text(metrics);
+            write_text(metrics, text.substr(0, text.rfind('\n') + 1));
         }
-        const ProgramResult rest = run_program({"train", "--resume", (folder_ / run).string()});
-        ASSERT_EQ(rest.exit_code, 0) << rest.output;
+        auto steps = comparable_metrics(folder_ / a / "metrics.jsonl", MicroBatches::compare);
+        auto others = comparable_metrics(folder_ / b / "metrics.jsonl", MicroBatches::compare);
+        const size_t common = std::min(steps.size(), others.size());
+        ASSERT_GE(common, at_least);
+        steps.resize(common);
+        others.resize(common);
+        EXPECT_EQ(steps, others);
+        const auto has_hash = [](const std::string& step) { return step.find("weights_hash") != std::string::npos; };
+        EXPECT_GE(std::count_if(steps.begin(), steps.end(), has_hash), std::ssize(steps) / 3)
+            << "the weights are compared at every checkpoint";
     }
 
     TemporaryFolder folder_;
-    ProgramResult last_;
-    int64_t stopped_inside_ = 0;
 };
 
 TEST_P(ProgramLawTest, ThreadsAndCutsGiveTheSameFile) {
@@ -166,23 +175,60 @@ TEST_P(ProgramLawTest, ThreadsAndCutsGiveTheSameFile) {
 }
 
 TEST_P(ProgramLawTest, AKilledRunResumesToTheSameBits) {
-    train_undisturbed("whole");
-    train_disturbed("killed", SIGKILL, 11);
-    EXPECT_EQ(hash_of_run("killed"), hash_of_run("whole"));
-    EXPECT_EQ(comparable_metrics(folder_ / "killed" / "metrics.jsonl", MicroBatches::compare),
-              comparable_metrics(folder_ / "whole" / "metrics.jsonl", MicroBatches::compare));
+    constexpr int64_t kKills = 8;
+    ProgramResult killed = disturb("killed", train_with(endless("killed")), SIGKILL, 1);
+    for (int64_t kill = 1; kill < kKills; ++kill) {
+        ASSERT_EQ(killed.exit_code, 128 + SIGKILL) << killed.output;
+        killed = disturb_again("killed", SIGKILL, kill);
+    }
+    ASSERT_EQ(killed.exit_code, 128 + SIGKILL) << killed.output;
+    const int64_t steps = lines_of(folder_ / "killed" / "metrics.jsonl");
+    ASSERT_GE(steps, kKills) << "each time it went on for a step at least";
+    ASSERT_EQ(disturb("whole", train_with(endless("whole")), SIGKILL, steps).exit_code, 128 + SIGKILL);
+    expect_same_steps("killed", "whole", kKills);
 }
 
 TEST_P(ProgramLawTest, ARunStoppedInsideAWindowResumesToTheSameBits) {
-    train_undisturbed("whole");
-    for (uint64_t seed = 1; seed < 20 && stopped_inside_ == 0; ++seed) {
-        const std::string run = cat("stopped-", seed);
-        train_disturbed(run, SIGTERM, seed);
-        EXPECT_EQ(hash_of_run(run), hash_of_run("whole"));
-        EXPECT_EQ(comparable_metrics(folder_ / run / "metrics.jsonl", MicroBatches::compare),
-                  comparable_metrics(folder_ / "whole" / "metrics.jsonl", MicroBatches::compare));
+    constexpr int64_t kInside = 3;
+    constexpr int64_t kMostStops = 100;  // a stop between two windows is as good, but not what is to be seen here
+    const std::string run = "stopped";
+    const auto is_inside = [&](const ProgramResult& result) {
+        EXPECT_EQ(result.exit_code, 3) << result.output;
+        EXPECT_NE(result.output.find("grain(s)"), std::string::npos) << result.output;
+        return result.output.find("with 0 grain(s)") == std::string::npos;
+    };
+    int64_t inside = is_inside(disturb(run, train_with(endless(run)), SIGTERM, 1)) ? 1 : 0;
+    for (int64_t stop = 1; stop < kMostStops && inside < kInside && !HasFailure(); ++stop) {
+        inside += is_inside(disturb_again(run, SIGTERM, stop)) ? 1 : 0;
     }
-    EXPECT_GT(stopped_inside_, 0) << "no stop fell inside a window";
+    ASSERT_EQ(inside, kInside);
+    // What was in the sums at the last stop is seen in the steps after it.
+    ASSERT_EQ(disturb_again(run, SIGKILL, kMostStops).exit_code, 128 + SIGKILL);
+    const int64_t steps = lines_of(folder_ / run / "metrics.jsonl");
+    ASSERT_EQ(disturb("whole", train_with(endless("whole")), SIGKILL, steps).exit_code, 128 + SIGKILL);
+    expect_same_steps(run, "whole", kInside);
+}
+
+// The folder as a kill between two checkpoints leaves it: lines of steps that no checkpoint holds, half a line, no model.
+TEST_P(ProgramLawTest, ARunThatLostItsEndWritesTheSameFiles) {
+    train_undisturbed("whole", {{"run.keep_checkpoints", "0"}});
+    fs::copy(folder_ / "whole", folder_ / "torn", fs::copy_options::recursive);
+    fs::remove_all(folder_ / "torn" / "model");
+    fs::remove(folder_ / "torn" / "report.html");
+    for (const int64_t step : list_checkpoints(folder_ / "torn" / "checkpoints")) {
+        if (step > 9) {
+            fs::remove_all(checkpoint_path(folder_ / "torn" / "checkpoints", step));
+        }
+    }
+    std::string metrics = read_text(folder_ / "torn" / "metrics.jsonl");
+    metrics.resize(metrics.find("{\"step\":12") + 20);
+    write_text(folder_ / "torn" / "metrics.jsonl", metrics);
+    const ProgramResult resumed = run_program({"train", "--resume", (folder_ / "torn").string()});
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.output;
+    EXPECT_EQ(hash_of_run("torn").substr(0, 64), hash_of_run("whole").substr(0, 64));
+    EXPECT_EQ(comparable_metrics(folder_ / "torn" / "metrics.jsonl", MicroBatches::compare),
+              comparable_metrics(folder_ / "whole" / "metrics.jsonl", MicroBatches::compare));
+    EXPECT_TRUE(fs::exists(folder_ / "torn" / "report.html"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, ProgramLawTest, ::testing::Values("fp32", "bf16"),
@@ -247,10 +293,47 @@ TEST(ProgramTest, HelpVersionAndWrongUse) {
     const ProgramResult version = run_program({"--version"});
     EXPECT_EQ(version.exit_code, 0);
     EXPECT_EQ(version.output.substr(0, 7), "accrue ") << version.output;
-    EXPECT_NE(version.output.find("AVX"), std::string::npos) << version.output;
+    const std::string instructions(cpu::title_of(cpu::best_instruction_set()));
+    EXPECT_NE(version.output.find(", " + instructions + ")"), std::string::npos) << version.output;
     EXPECT_EQ(run_program({}).exit_code, 2);
     EXPECT_EQ(run_program({"trane"}).exit_code, 2);
     EXPECT_EQ(run_program({"train", "--no-such-option"}).exit_code, 2);
+}
+
+// The program inherits the variable.
+class TestInstructions {
+public:
+    explicit TestInstructions(const char* name) { setenv(kName, name, 1); }
+    ~TestInstructions() { was_set_ ? setenv(kName, before_.c_str(), 1) : unsetenv(kName); }
+    TestInstructions(const TestInstructions&) = delete;
+    TestInstructions& operator=(const TestInstructions&) = delete;
+
+private:
+    static constexpr const char* kName = "ACCRUE_TEST_INSTRUCTION_SET";
+    bool was_set_ = std::getenv(kName) != nullptr;
+    std::string before_ = was_set_ ? std::getenv(kName) : "";
+};
+
+TEST(ProgramTest, ATestCanBeAsOnAProcessorThatHasLess) {
+    const TestInstructions portable("portable");
+    const ProgramResult version = run_program({"--version"});
+    EXPECT_EQ(version.exit_code, 0);
+    EXPECT_NE(version.output.find(", no vector instructions)"), std::string::npos) << version.output;
+    TemporaryFolder folder;
+    write_ragged_data(folder / "data.safetensors", {});
+    const ProgramResult refused = run_program(train_with({{"model.from", golden("llama").string()},
+                                                          {"data.train", (folder / "data.safetensors").string()},
+                                                          {"compute.instruction_set", "avx2"},
+                                                          {"run.folder", (folder / "run").string()}}));
+    EXPECT_EQ(refused.exit_code, 1);
+    EXPECT_NE(refused.output.find("\"avx2\" was asked for, but this processor lacks it. It has: portable."),
+              std::string::npos)
+        << refused.output;
+    const TestInstructions unknown("sse9");
+    const ProgramResult error = run_program({"--version"});
+    EXPECT_EQ(error.exit_code, 1);
+    EXPECT_NE(error.output.find("ACCRUE_TEST_INSTRUCTION_SET in the environment is \"sse9\""), std::string::npos)
+        << error.output;
 }
 
 }  // namespace

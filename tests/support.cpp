@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
@@ -110,6 +111,11 @@ std::vector<double> TestRun::mean_gradient(int64_t parameter) const {
     return values;
 }
 
+TokenBatch StoppingLoader::load(const Window& window, std::span<const int64_t> grains) const {
+    run_.stop = ++loads_ == last_;
+    return run_.loader.load(window, grains);
+}
+
 Settings small_settings(const fs::path& model, const fs::path& data) {
     Settings settings;
     settings.model.preset = "";
@@ -199,6 +205,7 @@ ProgramResult signal_program(const std::vector<std::string>& arguments, int sign
     const Child child = start(ACCRUE_PROGRAM, arguments, ".");
     for (siginfo_t info{}; info.si_pid != child.pid && !ready();) {
         waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED | WNOHANG | WNOWAIT);  // has it ended by itself?
+        std::this_thread::yield();
     }
     kill(child.pid, signal);
     return wait_for(child);

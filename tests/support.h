@@ -53,6 +53,20 @@ struct TestRun {
     StopFlag stop{false};
 };
 
+// Loads as a run's loader does, counts the loads and stops the run at one of them: that micro-batch is still computed, the
+// next one is not.
+class StoppingLoader final : public BatchSource {
+public:
+    StoppingLoader(TestRun& run, int64_t last) : run_(run), last_(last) {}
+    [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override;
+    [[nodiscard]] int64_t loads() const { return loads_; }
+
+private:
+    TestRun& run_;
+    int64_t last_;
+    mutable int64_t loads_ = 0;
+};
+
 // Settings for a golden-sized model on a data file.
 [[nodiscard]] Settings small_settings(const std::filesystem::path& model, const std::filesystem::path& data);
 

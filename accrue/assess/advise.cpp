@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "accrue/assess/calibrate.h"
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
 #include "accrue/base/machine.h"
-#include "accrue/kernels/timed/ceilings.h"
 
 namespace accrue {
 namespace {
@@ -16,9 +14,6 @@ namespace {
 constexpr double kWindowSeconds = 1.5;
 // The most grains for a micro-batch that is only looked at: a dry run of each takes its time.
 constexpr int64_t kMostGrains = 64;
-constexpr int kBursts = 5;
-// What memory_bandwidth() takes, with room to spare.
-constexpr int64_t kBandwidthBytes = int64_t{900} << 20;
 
 std::vector<Recompute> all_blocks(const Plan& plan, Recompute recompute) {
     return std::vector<Recompute>(plan.choices.blocks.size(), recompute);
@@ -51,7 +46,7 @@ private:
     void choose_plan();
     void measure_present();
     void measure_ceilings();
-    void find_reached();
+    void divide_computing();
     void look_at_changes();
     void look_at_micro_batches();
     void look_at_recomputation();
@@ -60,7 +55,12 @@ private:
     void look_at_whole_window();
     void try_change();
 
+    [[nodiscard]] int64_t room() const { return advice_.budget.bytes - base_.held_bytes; }
     [[nodiscard]] bool fits(const Change& change) const { return change.peak_bytes <= advice_.budget.bytes; }
+    // Whether it costs neither bits nor memory that is not there.
+    [[nodiscard]] bool is_free(const Change& change) const {
+        return change.result == Change::Result::same && fits(change);
+    }
     [[nodiscard]] double plan_seconds(const Plan& plan, double window_factor, const Rates& rates) const {
         return plan.window_seconds(std::max(1.0, planner_.window_grains() * window_factor), rates);
     }
@@ -102,7 +102,7 @@ void Adviser::choose_plan() {
             ? std::ceil(static_cast<double>(window.tokens) / static_cast<double>(inputs_.longest_sample()))
             : static_cast<double>(window.samples);
     unlimited_ = planner_.unlimited();
-    rates_ = measure_rates(inputs_, pool_, advice_.budget.bytes - base_.held_bytes);
+    rates_ = request_.instruments.rates(inputs_, pool_, room());
     const double best = plan_seconds(unlimited_, 1, rates_);
     advice_.lost_to_memory = std::max(0.0, 1 - best / plan_seconds(advice_.plan, 1, rates_));
 }
@@ -123,7 +123,7 @@ std::vector<MeasuredTimes> Adviser::measure(Pool& pool, const std::vector<Change
     std::vector<MeasuredWay> ways;
     std::transform(changes.begin(), changes.end(), std::back_inserter(ways),
                    [this](const Change& change) { return way_of(change); });
-    return measure_ways(inputs_, pool, ways, request_.world);
+    return request_.instruments.windows(inputs_, pool, ways);
 }
 
 Change Adviser::change_to(std::string text, Plan plan) const {
@@ -154,32 +154,26 @@ void Adviser::measure_present() {
 
 // Last, because the bandwidth takes more memory than many a run.
 void Adviser::measure_ceilings() {
-    const DType dtype = inputs_.settings.compute.dtype == "bf16" ? DType::bf16 : DType::fp32;
-    const auto set = cpu::instruction_set_named(inputs_.settings.compute.instruction_set);
-    for (int burst = 0; burst < kBursts; ++burst) {
-        advice_.ceilings.flops = std::max(advice_.ceilings.flops, multiply_add_rate(pool_, dtype, set));
+    advice_.ceilings = request_.instruments.ceilings(inputs_, pool_, room());
+    if (advice_.ceilings.bytes <= 0) {
+        const auto update = static_cast<size_t>(Part::optimizer);
+        advice_.ceilings.bytes = advice_.plan.work[update].bytes / advice_.times.kernels[update];
     }
-    const auto update = static_cast<size_t>(Part::optimizer);
-    advice_.ceilings.bytes = advice_.budget.bytes - base_.held_bytes > kBandwidthBytes
-                                 ? memory_bandwidth(pool_)
-                                 : advice_.plan.work[update].bytes / advice_.times.kernels[update];
 }
 
 // The planned work is that of full samples; what ran may have been less.
-void Adviser::find_reached() {
-    const Plan& plan = advice_.plan;
+void Adviser::divide_computing() {
     const int64_t planned_rows =
-        plan.micro_batch_grains * inputs_.settings.window.grain_samples * inputs_.longest_sample();
+        advice_.plan.micro_batch_grains * inputs_.settings.window.grain_samples * inputs_.longest_sample();
     const double micro_batches = advice_.times.rows / static_cast<double>(planned_rows);
-    for (size_t part = 0; part < plan.work.size(); ++part) {
+    WorkByPart work = advice_.plan.work;
+    for (size_t part = 0; part < work.size(); ++part) {
         const double times = static_cast<Part>(part) == Part::optimizer ? 1 : micro_batches;
-        const Work& work = plan.work[part];
-        if (is_streaming(work, advice_.ceilings)) {
-            advice_.reached_bytes += work.bytes * times / std::max(advice_.split.streaming_seconds, 1e-9);
-        } else {
-            advice_.reached_flops += work.flops * times / std::max(advice_.split.arithmetic_seconds, 1e-9);
-        }
+        work[part] = {.flops = times * work[part].flops, .bytes = times * work[part].bytes};
+        advice_.reached_flops += work[part].flops / advice_.times.compute_seconds();
+        advice_.reached_bytes += work[part].bytes / advice_.times.compute_seconds();
     }
+    advice_.split = split_compute(advice_.times, work, advice_.ceilings);
 }
 
 void Adviser::look_at_micro_batches() {
@@ -224,7 +218,7 @@ void Adviser::look_at_recomputation() {
 
 void Adviser::look_at_threads() {
     const int now = pool_.threads();
-    const auto all = static_cast<int>(this_machine().processors);
+    const int all = request_.processors > 0 ? request_.processors : static_cast<int>(this_machine().processors);
     for (const int threads : {now / 2, all}) {
         if (threads < 1 || threads == now || inputs_.settings.compute.device == "reference") {
             continue;
@@ -232,7 +226,7 @@ void Adviser::look_at_threads() {
         Pool pool(threads);
         Change change = change_to(cat("compute.threads = ", threads), advice_.plan);
         change.threads = threads;
-        predict(change, measure_rates(inputs_, pool, advice_.budget.bytes - base_.held_bytes));
+        predict(change, request_.instruments.rates(inputs_, pool, room()));
         advice_.changes.push_back(std::move(change));
     }
 }
@@ -294,6 +288,8 @@ bool Adviser::is_aimed(const Change& change) const {
             return change.window_factor > 1;
         case Bound::memory_capacity:
             return change.raises_memory && change.peak_bytes <= machine_.bytes;
+        case Bound::overhead:
+            return is_free(change) && change.plan.micro_batch_grains > advice_.plan.micro_batch_grains;
         case Bound::compute:
         case Bound::memory_bandwidth:
             break;
@@ -301,21 +297,19 @@ bool Adviser::is_aimed(const Change& change) const {
     return false;
 }
 
-// What is aimed at the bound; else whatever costs no bit and fits.
+// What is aimed at the bound, of several the largest micro-batch; else whatever costs no bit and fits.
 std::optional<Change> Adviser::most_promising() const {
-    const auto& changes = advice_.changes;
-    const auto aimed = std::find_if(changes.begin(), changes.end(), [this](const Change& c) { return is_aimed(c); });
-    if (aimed != changes.end()) {
-        return *aimed;
-    }
+    std::optional<Change> aimed;
     std::optional<Change> best;
-    for (const Change& change : changes) {
-        const bool is_free = change.result == Change::Result::same && fits(change);
-        if (is_free && (!best || change.tokens_per_second > best->tokens_per_second)) {
+    for (const Change& change : advice_.changes) {
+        if (is_aimed(change) && (!aimed || change.plan.micro_batch_grains > aimed->plan.micro_batch_grains)) {
+            aimed = change;
+        }
+        if (is_free(change) && (!best || change.tokens_per_second > best->tokens_per_second)) {
             best = change;
         }
     }
-    return best;
+    return aimed ? aimed : best;
 }
 
 void Adviser::try_change() {
@@ -351,8 +345,7 @@ Advice Adviser::advise() {
     choose_plan();
     measure_present();
     measure_ceilings();
-    advice_.split = split_compute(advice_.times, advice_.plan.work, advice_.ceilings);
-    find_reached();
+    divide_computing();
     advice_.judgement = judge(advice_.times, advice_.split, advice_.lost_to_memory);
     look_at_changes();
     look_at_whole_window();

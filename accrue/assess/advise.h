@@ -16,7 +16,8 @@ namespace accrue {
 // What `accrue advise` is asked.
 struct AdviseRequest {
     std::optional<NoiseScale> noise = {};  // of a run that was given
-    MeasuredWorld world = {};
+    Instruments instruments = real_instruments();
+    int processors = 0;  // that a run could use; 0 = all that this process may
 };
 
 // Something that could be changed, and what would come of it.
@@ -58,8 +59,8 @@ struct Advice {
     WindowTimes times;
     ComputeSplit split;
     Ceilings ceilings;
-    double reached_flops = 0;      // a second, by what arithmetic holds back
-    double reached_bytes = 0;      // a second, by what streams
+    double reached_flops = 0;      // a second of computing
+    double reached_bytes = 0;      // a second of computing
     int64_t measured_samples = 0;  // of the windows that ran
     double window_samples = 0;
     bool window_in_tokens = false;  // window.tokens says how large it is, not window.samples

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace accrue {
 namespace {
@@ -13,9 +14,14 @@ constexpr double kWaitsForData = 0.1;
 constexpr double kWaitsForNetwork = 0.25;
 // What is computed again for want of memory. Little is enough: here it is known how to save it.
 constexpr double kLostToMemory = 0.05;
+// How far from their ceilings kernels are that have enough to do. Whole steps of large models reach 0.25 to 0.9 of the
+// multiply-add rate: the lowest with AMX, whose rate is the highest (bench/results). A pass over memory reaches half of the
+// bandwidth at least.
+constexpr double kUsualOverArithmeticFloor = 4;
+constexpr double kUsualOverStreamingFloor = 2;
 
-double part_of(double seconds, double all) {
-    return all > 0 ? seconds / all : 0;
+double part_of(double some, double all) {
+    return all > 0 ? some / all : 0;
 }
 
 }  // namespace
@@ -32,15 +38,16 @@ double WindowTimes::fixed_seconds() const {
     return kernels[static_cast<size_t>(Part::optimizer)] + synchronisation_seconds;
 }
 
-bool is_streaming(const Work& work, const Ceilings& ceilings) {
-    return work.bytes * ceilings.flops >= work.flops * ceilings.bytes;
-}
-
 ComputeSplit split_compute(const WindowTimes& times, const WorkByPart& work, const Ceilings& ceilings) {
-    ComputeSplit split{.arithmetic_seconds = times.ordering_seconds};
+    ComputeSplit split{.overhead_seconds = times.ordering_seconds};
     for (size_t part = 0; part < work.size(); ++part) {
-        (is_streaming(work[part], ceilings) ? split.streaming_seconds : split.arithmetic_seconds) +=
-            times.kernels[part];
+        const double arithmetic_floor = part_of(work[part].flops, ceilings.flops);
+        const double streaming_floor = part_of(work[part].bytes, ceilings.bytes);
+        const double usual =
+            std::max(kUsualOverArithmeticFloor * arithmetic_floor, kUsualOverStreamingFloor * streaming_floor);
+        const double explained = std::min(times.kernels[part], usual);
+        (streaming_floor >= arithmetic_floor ? split.streaming_seconds : split.arithmetic_seconds) += explained;
+        split.overhead_seconds += times.kernels[part] - explained;
     }
     return split;
 }
@@ -51,6 +58,8 @@ std::string_view name_of(Bound bound) {
             return "compute";
         case Bound::memory_bandwidth:
             return "memory_bandwidth";
+        case Bound::overhead:
+            return "overhead";
         case Bound::memory_capacity:
             return "memory_capacity";
         case Bound::data:
@@ -75,9 +84,14 @@ Judgement judge(const WindowTimes& times, const ComputeSplit& split, double lost
     if (capacity >= kLostToMemory) {
         return {.bound = Bound::memory_capacity, .share = capacity};
     }
-    return split.streaming_seconds > split.arithmetic_seconds
-               ? Judgement{.bound = Bound::memory_bandwidth, .share = part_of(split.streaming_seconds, all)}
-               : Judgement{.bound = Bound::compute, .share = part_of(split.arithmetic_seconds, all)};
+    Judgement judgement{.bound = Bound::compute, .share = part_of(split.arithmetic_seconds, all)};
+    for (const auto& [bound, seconds] : {std::pair{Bound::memory_bandwidth, split.streaming_seconds},
+                                         std::pair{Bound::overhead, split.overhead_seconds}}) {
+        if (part_of(seconds, all) > judgement.share) {
+            judgement = {.bound = bound, .share = part_of(seconds, all)};
+        }
+    }
+    return judgement;
 }
 
 double seconds_after(const ChangeFactors& change, const WindowTimes& now, Bound bound) {

@@ -12,6 +12,7 @@ struct WindowTimes {
     double tokens = 0;                     // counted
     double rows = 0;                       // tokens that passed through the layers, counted or not
     std::array<double, kParts> kernels{};  // seconds by part
+    double calls = 0;                      // of kernels
     double ordering_seconds = 0;           // computing, but in no kernel: the thread that orders the work
     double data_wait_seconds = 0;          // for batches that were not loaded in time
     double synchronisation_seconds = 0;    // until the sums of all workers were added up; 0 = one worker
@@ -30,15 +31,18 @@ struct Ceilings {
     double bytes = 0;  // of memory, a second
 };
 
-// Computing, divided by what holds it back: each part by whichever its work would take longer at the ceilings.
+// Computing, divided by what holds it back. A part's operations and its bytes, each at its ceiling, are two floors of its
+// time. As long as it takes a small multiple of the higher one it is held back by that; what is beyond, and what is in no
+// kernel, is overhead: calls that are too small to be worth waking threads, packing and filling registers for.
 struct ComputeSplit {
-    double arithmetic_seconds = 0;  // with what is in no kernel
+    double arithmetic_seconds = 0;
     double streaming_seconds = 0;
+    double overhead_seconds = 0;
 };
-[[nodiscard]] bool is_streaming(const Work& work, const Ceilings& ceilings);
+// `work` is that of the window whose times these are.
 [[nodiscard]] ComputeSplit split_compute(const WindowTimes& times, const WorkByPart& work, const Ceilings& ceilings);
 
-enum class Bound { compute, memory_bandwidth, memory_capacity, data, network };
+enum class Bound { compute, memory_bandwidth, overhead, memory_capacity, data, network };
 // As a key: "memory_capacity".
 [[nodiscard]] std::string_view name_of(Bound bound);
 

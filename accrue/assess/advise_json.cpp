@@ -15,6 +15,8 @@ Json times_json(const Advice& advice) {
             {"compute_seconds", times.compute_seconds()},
             {"arithmetic_seconds", advice.split.arithmetic_seconds},
             {"streaming_seconds", advice.split.streaming_seconds},
+            {"overhead_seconds", advice.split.overhead_seconds},
+            {"kernel_calls", times.calls},
             {"data_wait_seconds", times.data_wait_seconds},
             {"synchronisation_seconds", times.synchronisation_seconds},
             {"synchronisation_bytes", times.synchronisation_bytes},

@@ -4,8 +4,10 @@
 #include <map>
 #include <numeric>
 
+#include "accrue/assess/calibrate.h"
 #include "accrue/base/clock.h"
 #include "accrue/base/error.h"
+#include "accrue/kernels/timed/ceilings.h"
 #include "accrue/kernels/timed/timed_kernels.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/load_ahead.h"
@@ -23,6 +25,9 @@ constexpr double kTurnSeconds = 0.25;
 constexpr double kEnoughSeconds = 10;
 // Addresses for windows of shorter samples, which first fit places differently. They cost no memory.
 constexpr double kSpareAddresses = 1.25;
+constexpr int kBursts = 5;
+// What memory_bandwidth() takes, with room to spare.
+constexpr int64_t kBandwidthBytes = int64_t{900} << 20;
 
 // Batches that are loaded once. What is in them later comes from another window, which no clock can tell.
 class HeldBatches final : public BatchSource {
@@ -58,6 +63,7 @@ WindowTimes stretched(WindowTimes times, double factor) {
     }
     times.tokens *= factor;
     times.rows *= factor;
+    times.calls *= factor;
     times.ordering_seconds *= factor;
     times.data_wait_seconds *= factor;
     return times;
@@ -142,6 +148,7 @@ private:
         const auto& parts = kernels_.seconds();
         WindowTimes times{.tokens = static_cast<double>(report->tokens), .kernels = parts};
         times.rows = static_cast<double>(batches.rows());
+        times.calls = static_cast<double>(kernels_.calls());
         times.data_wait_seconds = report->data_wait_seconds;
         times.ordering_seconds = std::max(
             0.0, report->seconds - report->data_wait_seconds - std::accumulate(parts.begin(), parts.end(), 0.0));
@@ -163,6 +170,17 @@ private:
     HeldBatches held_;
 };
 
+Ceilings measure_ceilings(const RunInputs& inputs, Pool& pool, int64_t room) {
+    const DType dtype = inputs.settings.compute.dtype == "bf16" ? DType::bf16 : DType::fp32;
+    const auto set = cpu::instruction_set_named(inputs.settings.compute.instruction_set);
+    Ceilings ceilings;
+    for (int burst = 0; burst < kBursts; ++burst) {
+        ceilings.flops = std::max(ceilings.flops, multiply_add_rate(pool, dtype, set));
+    }
+    ceilings.bytes = room > kBandwidthBytes ? memory_bandwidth(pool) : 0;
+    return ceilings;
+}
+
 }  // namespace
 
 std::vector<MeasuredTimes> measure_ways(const RunInputs& inputs, Pool& pool, const std::vector<MeasuredWay>& ways,
@@ -183,6 +201,13 @@ std::vector<MeasuredTimes> measure_ways(const RunInputs& inputs, Pool& pool, con
         }
     }
     return result;
+}
+
+Instruments real_instruments() {
+    return {.rates = measure_rates,
+            .windows = [](const RunInputs& inputs, Pool& pool,
+                          const std::vector<MeasuredWay>& ways) { return measure_ways(inputs, pool, ways, {}); },
+            .ceilings = measure_ceilings};
 }
 
 }  // namespace accrue

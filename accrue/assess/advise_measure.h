@@ -41,4 +41,16 @@ struct MeasuredTimes {
 [[nodiscard]] std::vector<MeasuredTimes> measure_ways(const RunInputs& inputs, Pool& pool,
                                                       const std::vector<MeasuredWay>& ways, const MeasuredWorld& world);
 
+// What an adviser measures with: a machine, or a test that plants what a machine would say. `room` are the bytes that may be
+// taken meanwhile.
+struct Instruments {
+    std::function<Rates(const RunInputs& inputs, Pool& pool, int64_t room)> rates;
+    std::function<std::vector<MeasuredTimes>(const RunInputs& inputs, Pool& pool, const std::vector<MeasuredWay>& ways)>
+        windows;
+    // A bandwidth of 0 where there is no room to measure it.
+    std::function<Ceilings(const RunInputs& inputs, Pool& pool, int64_t room)> ceilings;
+};
+// This machine's.
+[[nodiscard]] Instruments real_instruments();
+
 }  // namespace accrue

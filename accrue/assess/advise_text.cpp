@@ -65,6 +65,8 @@ std::string answer_text(const Advice& advice) {
             return fmt::format("Bound by compute: arithmetic takes {} of a window's time.\n", share);
         case Bound::memory_bandwidth:
             return fmt::format("Bound by memory bandwidth: passes over memory take {} of the time.\n", share);
+        case Bound::overhead:
+            return fmt::format("Bound by overhead: neither arithmetic nor memory explains {} of the time.\n", share);
         case Bound::memory_capacity:
             return fmt::format("Bound by memory capacity: {} of the time is lost for want of memory.\n", share);
         case Bound::data:
@@ -89,10 +91,15 @@ std::string verdict_text(const Trial& trial, const std::string& gain) {
         signed_percent(trial.predicted_gain), signed_percent(trial.least_gain), signed_percent(trial.most_gain));
 }
 
+constexpr const char* kMoreWorkACall =
+    " The calls are small: more work a call helps, by more grains a micro-batch, fewer threads (both keep the result), "
+    "larger "
+    "grains (window.grain_samples) or a larger model (both change it).";
+
 // The bound says where to look; what was tried says whether it helps.
 std::string helps_text(const Advice& advice) {
     if (!advice.trial) {
-        return "There is nothing else to choose.";
+        return cat("There is nothing else to choose.", advice.judgement.bound == Bound::overhead ? kMoreWorkACall : "");
     }
     const Trial& trial = *advice.trial;
     const std::string gain = signed_percent(trial.measured_gain);
@@ -117,7 +124,7 @@ std::string helps_text(const Advice& advice) {
             }
             [[fallthrough]];
         default:
-            return verdict_text(trial, gain);
+            return verdict_text(trial, gain) + (advice.judgement.bound == Bound::overhead ? kMoreWorkACall : "");
     }
 }
 
@@ -128,6 +135,10 @@ std::string time_line(std::string_view name, double seconds, double all, const s
 
 std::string reached(double rate, double ceiling, std::string_view unit) {
     return fmt::format("{:.3g} of {:.3g} {}", 1e-9 * rate, 1e-9 * ceiling, unit);
+}
+
+double mean_call_ms(const WindowTimes& times) {
+    return times.calls > 0 ? 1e3 * (times.compute_seconds() - times.ordering_seconds) / times.calls : 0;
 }
 
 std::string times_text(const Advice& advice) {
@@ -143,6 +154,8 @@ std::string times_text(const Advice& advice) {
                      reached(advice.reached_flops, advice.ceilings.flops, "GFLOP/s")) +
            time_line("passes over memory", advice.split.streaming_seconds, all,
                      reached(advice.reached_bytes, advice.ceilings.bytes, "GB/s")) +
+           time_line("overhead", advice.split.overhead_seconds, all,
+                     fmt::format("{} kernel calls of {:.3g} ms", count(times.calls), mean_call_ms(times))) +
            time_line("waiting for data", times.data_wait_seconds, all) +
            time_line("synchronising", times.synchronisation_seconds, all, network) +
            time_line("once a window", times.fixed_seconds(), all, "of the above: update, synchronisation") +

@@ -69,7 +69,7 @@ TEST_F(PlanReportTest, OfALongSampleAPartIsMeasured) {
 }
 
 TEST_F(PlanReportTest, TheJsonHasWhatProgramsAskFor) {
-    const PlanFindings findings = find_plans(small_inputs(), plenty(), {.price_per_hour = 2.5});
+    const PlanFindings findings = find_plans(small_inputs(), plenty(), {.price_per_hour = 2.5, .typical = true});
     const nlohmann::json json = nlohmann::json::parse(plan_json(findings).dump());
     const nlohmann::json& chosen = json.at("chosen");
     EXPECT_EQ(json.at("planned_peak_bytes"), chosen.at("planned_peak_bytes"));

@@ -18,11 +18,11 @@ TEST(ProcessAgeTest, AProcessGrowsOlderAsFastAsTheClock) {
     const auto inner = Clock::now();
     ASSERT_TRUE(before);
     EXPECT_GE(*before, -0.02) << "to about 10 ms";
-    while (Clock::now() - inner < std::chrono::milliseconds(50)) {
+    while (Clock::now() - inner < std::chrono::milliseconds(2)) {
     }
     const double passed = process_age_seconds().value() - *before;
     constexpr double kRounding = 1e-6;
-    EXPECT_GE(passed, 0.05 - kRounding);
+    EXPECT_GE(passed, 0.002 - kRounding);
     EXPECT_LE(passed, std::chrono::duration<double>(Clock::now() - outer).count() + kRounding);
 }
 

@@ -144,21 +144,23 @@ double seconds_of(const Tokenizer& tokenizer, const std::string& text) {
     return best;
 }
 
-// Sixteen times the text takes about sixteen times as long; were it to grow with the square, it would take 256 times.
+// 64 times the text takes about 64 times as long; were it to grow with the square, it would take 4,096 times. In between there
+// is room for all that a busy machine can do to one of the two.
 TEST(HardTextTest, TimeGrowsWithTheLengthAndNotWithItsSquare) {
-    constexpr size_t kShort = kSanitized ? 8'192 : 16'384;
+    constexpr size_t kTimes = 64;
+    constexpr size_t kShort = kSanitized ? 2'048 : 4'096;
     for (const char* name : {"tokenizer-gpt2", "tokenizer-llama2", "tokenizer-llama3", "tokenizer-qwen2",
                              "tokenizer-sentencepiece/tokenizer.model"}) {
         const std::unique_ptr<Tokenizer> tokenizer = golden_tokenizer(name);
         for (const std::string& piece : {std::string("a"), std::string(" "), std::string("\n"), std::string("ab"),
                                          std::string("e\u0301"), random_bytes(1, 4096)}) {
             std::string text;
-            while (text.size() < 16 * kShort) {
+            while (text.size() < kTimes * kShort) {
                 text += piece;
             }
             const double brief = seconds_of(*tokenizer, text.substr(0, kShort));
             const double all = seconds_of(*tokenizer, text);
-            EXPECT_LT(all, 64 * brief + 0.01) << name << ", " << piece.substr(0, 4);
+            EXPECT_LT(all, 16 * kTimes * brief + 0.1) << name << ", " << piece.substr(0, 4);
         }
     }
 }

@@ -1,6 +1,8 @@
 #include "accrue/kernels/cpu/instruction_set.h"
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include <cpuid.h>
 #include <hwy/targets.h>
@@ -23,6 +25,8 @@ constexpr std::array<Names, 5> kNames = {{{InstructionSet::portable, "portable",
                                           {InstructionSet::avx512, "avx512", "AVX-512"},
                                           {InstructionSet::avx512_bf16, "avx512-bf16", "AVX-512 with bf16"},
                                           {InstructionSet::amx, "amx", "AVX-512 with bf16, AMX"}}};
+
+constexpr const char* kTestLimit = "ACCRUE_TEST_INSTRUCTION_SET";
 
 // Whether the processor has tiles with bf16 and the system lets this process use them: it asks on the first call.
 bool may_use_tiles() {
@@ -73,11 +77,31 @@ std::string names_up_to(InstructionSet best) {
 }  // namespace
 
 InstructionSet best_instruction_set() {
+    static const InstructionSet best = [] {
+        const char* const limit = std::getenv(kTestLimit);
+        return best_instruction_set(limit == nullptr ? "" : limit, processor_has);
+    }();
+    return best;
+}
+
+InstructionSet best_instruction_set(std::string_view test_limit, bool (*has)(InstructionSet set)) {
+    const InstructionSet most = kNames.back().set;
+    const auto* const limit =
+        std::find_if(kNames.begin(), kNames.end(), [&](const Names& entry) { return entry.name == test_limit; });
+    if (limit == kNames.end() && !test_limit.empty()) {
+        throw Error(cat(kTestLimit, " in the environment is \"", test_limit,
+                        "\", but there is no such instruction set. ", "It is for tests alone and takes ",
+                        names_up_to(most), "; unset it otherwise."));
+    }
     InstructionSet best = InstructionSet::portable;
     for (const Names& entry : kNames) {
-        if (processor_has(entry.set)) {
+        if (entry.set <= (test_limit.empty() ? most : limit->set) && has(entry.set)) {
             best = entry.set;
         }
+    }
+    if (!test_limit.empty() && best != limit->set) {
+        throw Error(cat(kTestLimit, " in the environment is \"", test_limit,
+                        "\", but this processor lacks it. It has: ", names_up_to(best), "."));
     }
     return best;
 }

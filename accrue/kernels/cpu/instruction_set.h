@@ -12,8 +12,13 @@ namespace accrue::cpu {
 // The vector instructions in use, each including those before it.
 enum class InstructionSet { portable, avx2, avx512, avx512_bf16, amx };
 
-// The best this processor has.
+// The best this processor has. Tests, and nobody else, may set ACCRUE_TEST_INSTRUCTION_SET in the environment to the name of a
+// set: all is then as on a processor that has no more. A run says compute.instruction_set instead.
 [[nodiscard]] InstructionSet best_instruction_set();
+
+// The same by the value of that variable ("" = no limit) on a processor that has what `has` says, which is not
+// asked about anything beyond. An error where the name is unknown or the processor lacks the set.
+[[nodiscard]] InstructionSet best_instruction_set(std::string_view test_limit, bool (*has)(InstructionSet set));
 
 // The set of that name ("portable", "avx2", "avx512", "avx512-bf16", "amx"; "" = the best); an error where the name is unknown
 // or the processor lacks it.

