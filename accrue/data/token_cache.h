@@ -76,7 +76,7 @@ public:
 
     [[nodiscard]] int64_t document_count() const { return header_.facts.documents; }
     [[nodiscard]] int64_t token_count() const { return header_.facts.tokens; }
-    // Damaged lines and documents without a token, which are not in the cache.
+    // Damaged lines, rows that count nothing and documents without a token, which are not in the cache.
     [[nodiscard]] int64_t skipped() const { return header_.skipped; }
     [[nodiscard]] const DocumentFacts& facts() const { return header_.facts; }
     [[nodiscard]] bool all_counted() const { return header_.facts.counted == header_.facts.tokens; }
