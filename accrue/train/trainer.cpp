@@ -127,6 +127,13 @@ void Trainer::begin() {
     progress_.note(
         fmt::format("folder: {}{}", folder_.root.string(),
                     checkpoint ? fmt::format(", continued from step {}", engine_.state.step) : std::string()));
+    for (const std::string& note : notes_on(*inputs_.train, "training data")) {
+        progress_.note(note);
+    }
+    for (const std::string& note :
+         inputs_.validation ? notes_on(*inputs_.validation, "validation data") : std::vector<std::string>()) {
+        progress_.note(note);
+    }
     if (!checkpoint) {
         summary_.validation_before = validation_loss();
     }
