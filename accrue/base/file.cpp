@@ -21,6 +21,12 @@ namespace fs = std::filesystem;
     throw Error(cat("cannot ", what, " ", path.string(), ": ", std::generic_category().message(error)));
 }
 
+[[noreturn]] void fail_not_regular(const fs::path& path) {
+    throw Error(
+        cat("cannot read ", path.string(),
+            ": it is a device, a pipe or a socket, and a regular file is needed. Write what it gives into a file."));
+}
+
 int open_or_fail(const fs::path& path, int flags, std::string_view what) {
     int descriptor = -1;
     do {
@@ -30,6 +36,15 @@ int open_or_fail(const fs::path& path, int flags, std::string_view what) {
         fail(what, path, errno);
     }
     return descriptor;
+}
+
+// Without waiting: a pipe would be opened only when somebody writes into it, perhaps never, and no signal would end that.
+int open_to_read(const fs::path& path) {
+    std::error_code absent;
+    if (fs::is_socket(path, absent)) {  // which cannot be opened at all
+        fail_not_regular(path);
+    }
+    return open_or_fail(path, O_RDONLY | O_NONBLOCK, "open");
 }
 
 // A descriptor that is closed when its scope ends, for work that a throw may leave early.
@@ -55,7 +70,7 @@ int64_t size_of(int descriptor, const fs::path& path) {
         throw Error(cat("cannot read ", path.string(), ": it is a folder, and a file is needed"));
     }
     if (!S_ISREG(facts.st_mode)) {
-        throw Error(cat("cannot read ", path.string(), ": it is a device or a pipe, and a regular file is needed"));
+        fail_not_regular(path);
     }
     return facts.st_size;
 }
@@ -66,7 +81,7 @@ fs::path folder_of(const fs::path& path) {
 
 }  // namespace
 
-InputFile::InputFile(fs::path path) : path_(std::move(path)), descriptor_(open_or_fail(path_, O_RDONLY, "open")) {
+InputFile::InputFile(fs::path path) : path_(std::move(path)), descriptor_(open_to_read(path_)) {
     try {
         size_ = size_of(descriptor_, path_);
     } catch (...) {
@@ -155,7 +170,8 @@ void OutputFile::close_synced() {
 
 // Reads until nothing more comes instead of asking for the size: files of /proc say they have none.
 std::string read_text(const fs::path& path) {
-    const Descriptor file(open_or_fail(path, O_RDONLY, "open"));
+    const Descriptor file(open_to_read(path));
+    (void)size_of(file.get(), path);
     std::string text;
     std::array<char, 65536> piece{};
     while (true) {

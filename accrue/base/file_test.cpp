@@ -7,6 +7,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "accrue/base/error.h"
 #include "accrue/base/temporary_folder.h"
@@ -71,7 +75,27 @@ TEST_F(FileTest, AMissingFileIsNamed) {
 TEST_F(FileTest, AFolderOrADeviceIsNoInput) {
     EXPECT_THAT(error_of([&] { InputFile file(folder_.path()); }), HasSubstr("it is a folder"));
     EXPECT_THAT(error_of([&] { InputFile file("/dev/null"); }), HasSubstr("a regular file is needed"));
-    EXPECT_THAT(error_of([&] { (void)read_text(folder_.path()); }), HasSubstr("Is a directory"));
+    EXPECT_THAT(error_of([&] { (void)read_text(folder_.path()); }), HasSubstr("it is a folder"));
+    EXPECT_THAT(error_of([&] { (void)read_text("/dev/zero"); }), HasSubstr("a regular file is needed"));
+}
+
+// Nobody writes into the pipe: whoever waited for that would wait for ever.
+TEST_F(FileTest, APipeOrASocketIsRefusedWithoutWaiting) {
+    ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+    const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    (folder_ / "socket").string().copy(address.sun_path, sizeof address.sun_path - 1);
+    ASSERT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    for (const char* name : {"pipe", "socket"}) {
+        const auto expected = AllOf(HasSubstr((folder_ / name).string()), HasSubstr("a regular file is needed"));
+        EXPECT_THAT(error_of([&] { InputFile file(folder_ / name); }), expected);
+        EXPECT_THAT(error_of([&] { (void)read_text(folder_ / name); }), expected);
+    }
+    close(listener);
+}
+
+TEST_F(FileTest, FilesThatTellNoSizeAreReadToTheirEnd) {
+    EXPECT_THAT(read_text("/proc/self/status"), HasSubstr("VmRSS"));
 }
 
 TEST_F(FileTest, ReadsAtAnyPlace) {

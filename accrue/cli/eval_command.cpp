@@ -51,6 +51,9 @@ ExitCode run_eval(const EvalCommand& command) {
     TokenizingReport tokenizing(stderr);
     const StopFlag never{false};
     const auto data = data_to_evaluate(command, tokenizer.get(), tokenizing.callback(never));
+    for (const std::string& note : notes_on(*data, "data")) {
+        fmt::print(stderr, "{}\n", note);
+    }
     TrainedModel model(command.folder, data->longest(), command.threads);
     check_tokens(*data, model.config());
     const Evaluation result = evaluate(model.decoder(), model.weights(), *data, 1);

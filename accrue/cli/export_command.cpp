@@ -48,9 +48,9 @@ Source open_source(const fs::path& given) {
 
 std::vector<fs::path> companions(const fs::path& folder) {
     std::vector<fs::path> files;
-    for (const char* name :
-         {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-          "merges.txt", "tokenizer.model", "chat_template.jinja", "generation_config.json"}) {
+    for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                             "vocab.json", "merges.txt", "tokenizer.model", "tokenizer.tiktoken", "qwen.tiktoken",
+                             "chat_template.jinja", "generation_config.json"}) {
         if (!folder.empty() && fs::exists(folder / name)) {
             files.push_back(folder / name);
         }
@@ -73,15 +73,11 @@ std::string choose_vocabulary(const Source& source, ExportRequest& request) {
         request.tokenizer = vocabulary.tokenizer;
         return vocabulary.tokenizer ? file.string() : "none: " + vocabulary.reason;
     };
-    const fs::path json = source.folder / "tokenizer.json";
-    const fs::path model = source.folder / "tokenizer.model";
-    if (!source.folder.empty() && fs::exists(json)) {
-        return take(json, vocabulary_of_json(json));
+    const auto file = source.folder.empty() ? std::nullopt : tokenizer_file_in(source.folder);
+    if (!file) {
+        return "none: there is no tokenizer.json";
     }
-    if (!source.folder.empty() && fs::exists(model)) {
-        return take(model, vocabulary_of_sentencepiece(model));
-    }
-    return "none: there is no tokenizer.json";
+    return take(*file, file->extension() == ".json" ? vocabulary_of_json(*file) : vocabulary_of_sentencepiece(*file));
 }
 
 }  // namespace

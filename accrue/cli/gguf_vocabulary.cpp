@@ -10,6 +10,7 @@
 #include "accrue/data/byte_alphabet.h"
 #include "accrue/data/pipeline_tokenizer.h"
 #include "accrue/data/tokenizer.h"
+#include "accrue/data/tokenizer_files.h"
 
 namespace accrue {
 namespace {
@@ -157,7 +158,8 @@ GgufTokenizer read_tokens(const SortedJson& json, const std::string& file) {
 
 GgufVocabulary vocabulary_of_json(const std::filesystem::path& file) {
     try {
-        const SortedJson json = SortedJson::parse(read_text(file));
+        const SortedJson json = SortedJson::parse(
+            is_vocabulary_file(file) ? tokenizer_json_of_vocabulary(file.parent_path()) : read_text(file));
         if (json.at("model").value("type", "") != "BPE") {
             return {.tokenizer = std::nullopt, .reason = cat(file.string(), " is no byte-pair encoding")};
         }

@@ -16,7 +16,7 @@ struct GgufVocabulary {
     std::string reason;
 };
 
-// Of a tokenizer.json with byte-level pairs, cut as GPT-2, Llama 3 or Qwen 2 cut text, or of SentencePiece's kind. Others
+// Of a tokenizer.json, or of a vocab.json with a merges.txt beside it, with byte-level pairs, cut as GPT-2, Llama 3 or Qwen 2 cut text, or of SentencePiece's kind. Others
 // are named in the reason: llama.cpp knows ways of cutting only by name, and a wrong one would cut text otherwise than in
 // training.
 [[nodiscard]] GgufVocabulary vocabulary_of_json(const std::filesystem::path& file);

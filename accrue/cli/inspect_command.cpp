@@ -13,6 +13,7 @@
 #include "accrue/cli/commands.h"
 #include "accrue/cli/inspect_files.h"
 #include "accrue/cli/tensor_table.h"
+#include "accrue/data/tokenizer.h"
 #include "accrue/model/config.h"
 #include "accrue/model/parameters.h"
 #include "accrue/observe/history.h"
@@ -73,7 +74,7 @@ std::string model_folder_text(const fs::path& folder) {
     for (const fs::path& file : files_in(folder, ".safetensors")) {
         text += fmt::format("\n{}\n{}", file.filename().string(), tensor_table(lines_of_safetensors(file)));
     }
-    if (const auto tokenizer = tokenizer_file_of(folder)) {
+    if (const auto tokenizer = tokenizer_file_in(folder)) {
         text += cat("\n", tokenizer_text(*tokenizer));
     }
     return text;
@@ -175,7 +176,7 @@ std::string folder_text(const fs::path& folder) {
     if (fs::exists(folder / "config.json") || !files_in(folder, ".safetensors").empty()) {
         return model_folder_text(folder);
     }
-    if (const auto tokenizer = tokenizer_file_of(folder)) {
+    if (const auto tokenizer = tokenizer_file_in(folder)) {
         return tokenizer_text(*tokenizer);
     }
     throw Error(cat(folder.string(), " holds nothing that is known: no run.toml (a run), no ", kManifestName,

@@ -14,6 +14,7 @@
 #include "accrue/cli/tensor_table.h"
 #include "accrue/data/document.h"
 #include "accrue/data/tokenizer.h"
+#include "accrue/data/tokenizer_files.h"
 #include "accrue/tensor/gguf.h"
 
 namespace accrue {
@@ -123,7 +124,8 @@ std::string data_text(const fs::path& path) {
     text += fmt::format("longest:      {} {}\nnot counted:  {} of {} {}\nfirst:        {}\n", counts.longest, unit,
                         counts.uncounted, counts.text_bytes + counts.ids, unit, counts.first);
     if (counts.bad_lines > 0) {
-        text += fmt::format("bad lines:    {}\n", counts.bad_lines);
+        text += counts.ids > 0 ? fmt::format("left out:     {} rows that count nothing\n", counts.bad_lines)
+                               : fmt::format("bad lines:    {}\n", counts.bad_lines);
     }
     return text;
 }
@@ -163,7 +165,8 @@ std::string type_of(const Json& json, const char* key) {
 }
 
 std::string tokenizer_json_text(const fs::path& path) {
-    const Json json = Json::parse(read_text(path), nullptr, false);
+    const Json json = Json::parse(
+        is_vocabulary_file(path) ? tokenizer_json_of_vocabulary(path.parent_path()) : read_text(path), nullptr, false);
     if (!json.is_object() || !json.contains("model") || !json["model"].is_object() ||
         !json["model"].contains("vocab")) {
         throw Error(cat(path.string(), " is no tokenizer.json: it has no model with a vocab."));
@@ -221,15 +224,6 @@ std::string json_scalars_text(const std::string& json) {
         }
     }
     return text;
-}
-
-std::optional<fs::path> tokenizer_file_of(const fs::path& folder) {
-    for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer.tiktoken", "qwen.tiktoken"}) {
-        if (fs::exists(folder / name)) {
-            return folder / name;
-        }
-    }
-    return std::nullopt;
 }
 
 std::string tokenizer_text(const fs::path& path) {

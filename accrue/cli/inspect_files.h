@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 
 namespace accrue {
@@ -12,9 +11,6 @@ namespace accrue {
 // Vocabulary, merges and special tokens of a tokenizer. A tokenizer.json is read plainly, so that one that is not
 // supported can be looked at too.
 [[nodiscard]] std::string tokenizer_text(const std::filesystem::path& file);
-
-// The tokenizer's file in a folder, if there is one.
-[[nodiscard]] std::optional<std::filesystem::path> tokenizer_file_of(const std::filesystem::path& folder);
 
 // The numbers, texts and truths at the top of a JSON object, a line each.
 [[nodiscard]] std::string json_scalars_text(const std::string& json);

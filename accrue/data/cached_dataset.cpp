@@ -33,6 +33,12 @@ void check_sample_options(const SampleOptions& options) {
     }
 }
 
+void fail_uncounted(const std::string& first_document) {
+    throw Error(cat(first_document,
+                    " and the documents after it count nothing: none has an input and a counted target. ",
+                    "Only completions, assistant turns and labels other than -100 count."));
+}
+
 Sample sample_of(std::vector<int32_t> ids, const std::vector<uint8_t>& counted, std::vector<int32_t> starts) {
     Sample sample;
     for (size_t place = 1; place < ids.size(); ++place) {

@@ -34,6 +34,7 @@ struct SampleOptions {
 [[nodiscard]] std::string fingerprint_of(const DocumentSelection& documents, const SampleOptions& options,
                                          std::string_view layout);
 void check_sample_options(const SampleOptions& options);
+[[noreturn]] void fail_uncounted(const std::string& first_document);
 // A sample of tokens and one more, of which those without a flag are no targets; `starts` are document starts. All
 // begin with the first token.
 [[nodiscard]] Sample sample_of(std::vector<int32_t> ids, const std::vector<uint8_t>& counted,

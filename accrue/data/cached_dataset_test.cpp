@@ -144,6 +144,29 @@ TEST_F(CachedDatasetTest, PaddedSamplesAreDocumentsCutToTheLength) {
     EXPECT_EQ(padded_dataset(documents("ab\nc\n"), cut(100))->longest(), 2);
 }
 
+TEST_F(CachedDatasetTest, PaddedSaysWhatItCutsAndWhatCountsNothing) {
+    // Cut to 4 tokens: nothing of the first, its end of the second, "ef" and its end of the third, "x" and its end of the
+    // fourth, of which nothing is left that counts.
+    const auto left_out = padded_dataset(documents("abc\nabcd\nabcdef\nprompt|x\n"), cut(3))->left_out();
+    EXPECT_EQ(left_out.cut_documents, 3);
+    EXPECT_EQ(left_out.cut_tokens, 1 + 3 + 2);
+    EXPECT_EQ(left_out.uncounted_samples, 1);
+    const auto whole = padded_dataset(documents("abc\nprompt|x\n"), cut(7))->left_out();
+    EXPECT_EQ(whole.cut_documents + whole.cut_tokens + whole.uncounted_samples, 0);
+    const SampleOptions without_end{.sequence_length = 3, .end_token = {}};
+    const auto joined = padded_dataset(documents("abcd\nabcde\nx\n"), without_end)->left_out();
+    EXPECT_EQ(joined.cut_documents, 1);
+    EXPECT_EQ(joined.cut_tokens, 1);
+    EXPECT_EQ(joined.uncounted_samples, 1) << "a single token is no target";
+}
+
+TEST_F(CachedDatasetTest, ALengthThatLeavesNothingToLearnIsAnErrorWithTheLongestDocument) {
+    EXPECT_THAT(error_of([&] { return padded_dataset(documents("prompt|x\nanother prompt|y\n"), cut(4)); }),
+                AllOf(HasSubstr("data.sequence_length is 4"), HasSubstr("a.txt, document 0"),
+                      HasSubstr("all 4 are cut off"), HasSubstr("has 15 tokens"), HasSubstr("\"packed\"")));
+    EXPECT_EQ(error_of([&] { return padded_dataset(documents("prompt|x\nanother prompt|y\n"), cut(6)); }), "no error");
+}
+
 TEST_F(CachedDatasetTest, TheLargestTokenIsNamedWithItsPlace) {
     const auto selection = documents("abc\nyzy\n");
     const auto end = packed_dataset(selection, cut(4))->largest_token();
@@ -181,6 +204,10 @@ TEST_F(CachedDatasetTest, NothingToLearnIsAnError) {
                 AllOf(HasSubstr("a.txt, document 0"), HasSubstr("has 1 token"), HasSubstr("at least 2")));
     EXPECT_THAT(error_of([&] { return padded_dataset(documents("a\nb\n"), without_end); }), HasSubstr("count nothing"));
     EXPECT_THAT(error_of([&] { return padded_dataset(documents("abc|\n"), without_end); }), HasSubstr("count nothing"));
+    EXPECT_THAT(error_of([&] { return padded_dataset(documents("abc|\nx\n"), without_end); }),
+                HasSubstr("count nothing"));
+    EXPECT_THAT(error_of([&] { return packed_dataset(documents("abc|\nde|\n"), without_end); }),
+                AllOf(HasSubstr("a.txt, document 0"), HasSubstr("count nothing"), HasSubstr("-100")));
 }
 
 }  // namespace

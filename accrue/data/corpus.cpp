@@ -23,7 +23,7 @@ TokenSource source_of(const CorpusOptions& options, const Tokenizer& tokenizer) 
             .open = [&](const std::filesystem::path& file) { return open_documents(file, options.reader); },
             .tokenize = DocumentTokenizer(tokenizer),
             .settings = cat("tokenizing ", kTokenizing, " ", tokenizer.fingerprint(), " ", text_of(options.reader)),
-            .vocabulary = options.vocabulary > 0 ? options.vocabulary : tokenizer.vocabulary()};
+            .vocabulary = tokenizer.vocabulary()};
 }
 
 void check(const CorpusOptions& options) {

@@ -35,8 +35,6 @@ struct CorpusOptions {
     ReaderOptions reader = {};
     // Behind each document; none = the tokenizer's, if it has one.
     std::optional<int32_t> end_token = {};
-    // How many ids there are, where files hold ids; 0 = as many as the tokenizer has.
-    int64_t vocabulary = 0;
     // For tokenizing; 0 = all processors.
     int threads = 0;
     CacheProgressCallback progress = nullptr;
@@ -49,7 +47,7 @@ struct Corpus {
     std::unique_ptr<Dataset> validation;
     int64_t documents = 0;
     int64_t tokens = 0;
-    // Damaged lines and documents without a token.
+    // Damaged lines, rows that count nothing and documents without a token.
     int64_t skipped = 0;
     // Why an older cache was not taken; empty if it was, or if there was none.
     std::string rebuilt_because;

@@ -120,14 +120,17 @@ TEST_F(CorpusTest, WrongOptionsAreErrors) {
     EXPECT_THAT(error_of(options), HasSubstr("data.sequence_length is 0"));
 }
 
-TEST_F(CorpusTest, IdsNeedAVocabularyThatHasThem) {
+// Without a tokenizer nobody knows which id ends a document, so that none is put there.
+TEST_F(CorpusTest, IdsNeedAVocabularyThatHasThemOrNone) {
     const std::vector<uint32_t> ids = {5, 70000, 6};
     const fs::path path = folder_ / "a.u32.bin";
     std::ofstream(path).write(reinterpret_cast<const char*>(ids.data()), 12);
     CorpusOptions options = corpus_of({path}, 8);
     EXPECT_THAT(error_of(options), AllOf(HasSubstr("has the token 70000"), HasSubstr("has only 257")));
-    options.vocabulary = 100'000;
-    EXPECT_THAT(open_corpus(options, ByteTokenizer()).train->sample(0).targets, ElementsAre(70000, 6, 256));
+    EXPECT_THAT(open_corpus(options, UnknownTokenizer()).train->sample(0).targets, ElementsAre(70000, 6));
+    const CorpusOptions text = corpus_of({file("a.txt", "text")}, 8);
+    EXPECT_THAT([&] { (void)open_corpus(text, UnknownTokenizer()); },
+                testing::ThrowsMessage<Error>(AllOf(HasSubstr("no tokenizer"), HasSubstr("data.tokenizer"))));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct Sample {
     std::vector<int32_t> document_starts = {};
 };
 
-// Samples by number. Reading is safe from several threads.
+// Samples by number, at least one of which counts something. Reading is safe from several threads.
 class Dataset {
 public:
     virtual ~Dataset() = default;
@@ -36,6 +36,13 @@ public:
         std::string where;
     };
     [[nodiscard]] virtual LargestToken largest_token() const = 0;
+    // What is in the files but not learned from, so that a user can be told. Known when a dataset is opened.
+    struct LeftOut {
+        int64_t cut_documents = 0;      // too long for a sample, with counted tokens behind the cut
+        int64_t cut_tokens = 0;         // those counted tokens
+        int64_t uncounted_samples = 0;  // samples that count nothing
+    };
+    [[nodiscard]] virtual LeftOut left_out() const { return {}; }
     // A checksum of the contents: two datasets with the same samples have the same.
     [[nodiscard]] virtual std::string fingerprint() const = 0;
 };

@@ -39,7 +39,7 @@ public:
     // nothing are passed over. A damaged line is an error that names file and line, unless skip_bad is set; a file
     // without any document is one too. After an error, drop the reader.
     virtual bool next(Document& document) = 0;
-    // Damaged lines that were skipped so far.
+    // Damaged lines and rows that count nothing, skipped so far.
     [[nodiscard]] virtual int64_t skipped() const { return 0; }
 };
 

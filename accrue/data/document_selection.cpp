@@ -10,6 +10,7 @@
 #include "accrue/base/file.h"
 #include "accrue/base/file_lock.h"
 #include "accrue/base/random.h"
+#include "accrue/data/token_writer.h"
 
 namespace accrue {
 namespace {
@@ -18,7 +19,8 @@ namespace fs = std::filesystem;
 
 enum Side : size_t { train, validation };
 
-// Begins a split's file; behind it stand the entries of train, then those of validation.
+// Begins a split's file; behind it stand the entries of train, those of validation, the checksums of the blocks (block_sums.h)
+// of all this, and a checksum of those.
 struct SplitHeader {
     std::array<char, 16> magic{};
     int64_t version = kTokenFormatVersion;
@@ -47,18 +49,17 @@ public:
           path_(cache.folder() / cat("split-", std::hex, std::bit_cast<uint64_t>(fraction))) {}
 
     [[nodiscard]] DocumentSelection::Split open(const std::shared_ptr<const TokenCache>& cache) const {
-        auto file = std::make_shared<const MappedFile>(path_);
-        const SplitHeader& header = file->values<SplitHeader>(0, 1).front();
+        const auto file = std::make_shared<const VerifiedFile>(path_, covered_bytes(), read_sums());
+        const auto header = file->value<SplitHeader>(0);
         DocumentSelection::Split split;
         size_t offset = sizeof(SplitHeader);
         for (const Side side : {train, validation}) {
             DocumentSelection& selection = side == train ? split.train : split.validation;
-            const auto count = static_cast<size_t>(header.facts[side].documents);
             selection.cache_ = cache;
             selection.facts_ = header.facts[side];
-            selection.entries_ = file->values<DocumentSelection::Entry>(offset, count);
+            selection.first_entry_ = offset;
             selection.index_ = file;
-            offset += count * sizeof(DocumentSelection::Entry);
+            offset += static_cast<size_t>(selection.size()) * sizeof(DocumentSelection::Entry);
         }
         return split;
     }
@@ -66,29 +67,50 @@ public:
     [[nodiscard]] bool is_whole() const {
         std::error_code missing;
         const auto size = fs::file_size(path_, missing);
-        const auto entries = static_cast<size_t>(cache_.document_count()) * sizeof(DocumentSelection::Entry);
-        if (missing || size != sizeof(SplitHeader) + entries) {
+        if (missing || size != covered_bytes() + (blocks_of(covered_bytes()) + 1) * sizeof(uint64_t)) {
             return false;
         }
+        const InputFile file(path_);
         SplitHeader header;
-        InputFile(path_).read(0, std::as_writable_bytes(std::span(&header, 1)));
+        file.read(0, std::as_writable_bytes(std::span(&header, 1)));
+        uint64_t checksum = 0;
+        file.read(file.size() - int64_t{sizeof checksum}, std::as_writable_bytes(std::span(&checksum, 1)));
         return header.magic == kSplitMagic && header.version == kTokenFormatVersion &&
-               header.checksum == checksum_of(header) && header.key == cache_.header().key;
+               header.checksum == checksum_of(header) && header.key == cache_.header().key &&
+               checksum == checksum_of_sums(read_sums());
     }
 
     void write() const {
         const fs::path aside = path_.string() + ".partial";
-        OutputFile file(aside);
+        SummedFile file(aside);
         const SplitHeader header = make_header();
         file.write(std::as_bytes(std::span(&header, 1)));
         write_entries(file, train);
         write_entries(file, validation);
+        std::vector<uint64_t> sums = file.sums();
+        sums.push_back(checksum_of_sums(sums));
+        file.write(std::as_bytes(std::span(sums)));
         file.close_synced();
         fs::rename(aside, path_);
         sync_folder(cache_.folder());
     }
 
 private:
+    // Header and entries.
+    [[nodiscard]] size_t covered_bytes() const {
+        return sizeof(SplitHeader) + static_cast<size_t>(cache_.document_count()) * sizeof(DocumentSelection::Entry);
+    }
+
+    [[nodiscard]] std::vector<uint64_t> read_sums() const {
+        std::vector<uint64_t> sums(blocks_of(covered_bytes()));
+        InputFile(path_).read(static_cast<int64_t>(covered_bytes()), std::as_writable_bytes(std::span(sums)));
+        return sums;
+    }
+
+    static uint64_t checksum_of_sums(const std::vector<uint64_t>& sums) {
+        return hash64_of(std::as_bytes(std::span(sums)), 0);
+    }
+
     [[nodiscard]] SplitHeader make_header() const {
         std::array<FactsCollector, 2> facts;
         for (int64_t i = 0; i < cache_.document_count(); ++i) {
@@ -103,7 +125,7 @@ private:
         return header;
     }
 
-    void write_entries(OutputFile& file, Side side) const {
+    void write_entries(SummedFile& file, Side side) const {
         constexpr size_t kEntriesAtOnce = 4096;
         std::vector<DocumentSelection::Entry> entries;
         int64_t tokens = 0;
@@ -155,7 +177,7 @@ int64_t DocumentSelection::tokens_before(int64_t place) const {
     if (place == size()) {
         return facts_.tokens;
     }
-    return index_ ? entries_[static_cast<size_t>(place)].tokens_before : cache_->document(place).begin;
+    return index_ ? entry(place).tokens_before : cache_->document(place).begin;
 }
 
 }  // namespace accrue

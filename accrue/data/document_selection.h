@@ -2,10 +2,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 
-#include "accrue/data/mapped_file.h"
 #include "accrue/data/token_cache.h"
+#include "accrue/data/verified_file.h"
 
 namespace accrue {
 
@@ -23,9 +22,7 @@ public:
     [[nodiscard]] const DocumentFacts& facts() const { return facts_; }
     [[nodiscard]] int64_t size() const { return facts_.documents; }
     // Its number in the cache.
-    [[nodiscard]] int64_t document(int64_t place) const {
-        return index_ ? entries_[static_cast<size_t>(place)].document : place;
-    }
+    [[nodiscard]] int64_t document(int64_t place) const { return index_ ? entry(place).document : place; }
     // How many tokens stand in the selection before that place; up to size().
     [[nodiscard]] int64_t tokens_before(int64_t place) const;
 
@@ -36,11 +33,15 @@ private:
     };
     friend class SplitFile;
 
+    [[nodiscard]] const Entry& entry(int64_t place) const {
+        return index_->value<Entry>(first_entry_ + static_cast<size_t>(place) * sizeof(Entry));
+    }
+
     std::shared_ptr<const TokenCache> cache_;
     DocumentFacts facts_;
     // None: all documents.
-    std::shared_ptr<const MappedFile> index_;
-    std::span<const Entry> entries_;
+    std::shared_ptr<const VerifiedFile> index_;
+    size_t first_entry_ = 0;  // in bytes
 };
 
 // Two selections that have no document in common and all of them together.

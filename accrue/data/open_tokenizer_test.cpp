@@ -46,8 +46,24 @@ TEST_F(OpenTokenizerTest, WhatIsNoTokenizerIsNamed) {
     EXPECT_THAT([&] { (void)open_tokenizer(folder_ / "story.txt"); },
                 ThrowsMessage<Error>(HasSubstr("story.txt is neither a tokenizer.json nor a list of ranks nor a "
                                                "SentencePiece model")));
-    write_text(folder_ / "empty.model", "");
-    EXPECT_THROW((void)open_tokenizer(folder_ / "empty.model"), Error);
+}
+
+TEST_F(OpenTokenizerTest, AFileWithoutATokenizerSaysSoAndWhatToDo) {
+    const auto expect_error = [&](const std::string& contents, const std::string& reason, const std::string& remedy) {
+        write_text(folder_ / "tokenizer.json", contents);
+        EXPECT_THAT([&] { (void)open_tokenizer(folder_.path()); },
+                    ThrowsMessage<Error>(testing::AllOf(HasSubstr((folder_ / "tokenizer.json").string()),
+                                                        HasSubstr(reason), HasSubstr(remedy))))
+            << contents;
+    };
+    expect_error("", "is empty", "Copy it again");
+    expect_error(" \n", "is empty", "Copy it again");
+    for (const char* contents :
+         {"{}", R"({"model": null})", R"({"model": {}})", R"({"version": "1.0"})", R"({"a": 0, "b": 1})"}) {
+        expect_error(contents, "there is no tokenizer in this file", "Copy the tokenizer.json again");
+    }
+    expect_error("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "Git LFS pointer",
+                 "git lfs pull");
 }
 
 // The json was made from the model's pieces: two implementations of the same tokenizer, one by SentencePiece itself.

@@ -22,6 +22,7 @@ public:
             throw Error(cat(documents_.cache().name_of(documents_.document(0)), " is all there is and has ",
                             targets_ + 1, " token, and at least 2 are needed: an input and its target"));
         }
+        check_counts();
     }
 
     [[nodiscard]] int64_t size() const override {
@@ -77,6 +78,16 @@ public:
     [[nodiscard]] std::string fingerprint() const override { return fingerprint_of(documents_, options_, "packed"); }
 
 private:
+    // Most often the first sample counts something already.
+    void check_counts() const {
+        for (int64_t index = 0; index < size(); ++index) {
+            if (weight(index) > 0) {
+                return;
+            }
+        }
+        fail_uncounted(documents_.cache().name_of(documents_.document(0)));
+    }
+
     // A part of a document in the stream.
     struct Stretch {
         int64_t place;

@@ -14,9 +14,10 @@ public:
     PaddedDataset(DocumentSelection documents, const SampleOptions& options)
         : documents_(std::move(documents)), options_(options), ends_(options.end_token ? 1 : 0) {
         check_sample_options(options);
-        if (ends_ == 0 && (documents_.facts().counted == 0 || documents_.facts().longest_document < 2)) {
-            throw Error(cat(documents_.cache().name_of(documents_.document(0)),
-                            " and the documents after it count nothing: none has an input and a counted target"));
+        const bool is_cut = documents_.facts().longest_document + ends_ > options_.sequence_length + 1;
+        // A document that ends in a counted token within its sample counts something: most often nobody has to look.
+        if (is_cut || ends_ == 0) {
+            look_at_documents();
         }
     }
 
@@ -52,6 +53,7 @@ public:
         return std::min(options_.sequence_length, documents_.facts().longest_document + ends_ - 1);
     }
     [[nodiscard]] LargestToken largest_token() const override { return largest_of(documents_, options_); }
+    [[nodiscard]] LeftOut left_out() const override { return left_out_; }
     [[nodiscard]] std::string fingerprint() const override { return fingerprint_of(documents_, options_, "padded"); }
 
 private:
@@ -69,9 +71,32 @@ private:
         return ends_ == 1 && document(index).size() <= options_.sequence_length;
     }
 
+    void look_at_documents() {
+        for (int64_t index = 0; index < size(); ++index) {
+            const int64_t cut_end = ends_ == 1 && !has_end(index) ? 1 : 0;
+            const int64_t cut = documents_.cache().counted_in({kept(index).end, document(index).end}) + cut_end;
+            left_out_.cut_documents += cut > 0 ? 1 : 0;
+            left_out_.cut_tokens += cut;
+            left_out_.uncounted_samples += weight(index) == 0 ? 1 : 0;
+        }
+        if (left_out_.uncounted_samples < size()) {
+            return;
+        }
+        const std::string name = documents_.cache().name_of(documents_.document(0));
+        if (left_out_.cut_tokens == 0) {
+            fail_uncounted(name);
+        }
+        throw Error(cat("data.sequence_length is ", options_.sequence_length, ", but in ", name,
+                        " and the documents after it no counted token stands within so many: all ",
+                        left_out_.cut_tokens, " are cut off. The longest document has ",
+                        documents_.facts().longest_document,
+                        " tokens: set data.sequence_length to that, or data.layout to \"packed\"."));
+    }
+
     DocumentSelection documents_;
     SampleOptions options_;
     int64_t ends_;
+    LeftOut left_out_;
 };
 
 }  // namespace

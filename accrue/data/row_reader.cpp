@@ -50,15 +50,18 @@ public:
             document = document_of(rows_.row(next_), next_);
             ++next_;
             if (!document.parts.empty()) {
-                found_ = true;
                 return true;
             }
+            ++skipped_;
         }
-        if (!found_) {
+        if (skipped_ == rows_.size()) {
             throw Error(cat(rows_.name(), " has no counted token: every label is -100"));
         }
         return false;
     }
+
+    // Rows that count nothing.
+    [[nodiscard]] int64_t skipped() const override { return skipped_; }
 
 private:
     [[nodiscard]] Document document_of(const TokenRows::Row& row, int64_t index) const {
@@ -88,7 +91,7 @@ private:
 
     TokenRows rows_;
     int64_t next_ = 0;
-    bool found_ = false;
+    int64_t skipped_ = 0;
 };
 
 }  // namespace

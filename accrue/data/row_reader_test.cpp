@@ -61,6 +61,15 @@ TEST_F(RowReaderTest, LabelsSayWhatCountsAndWhatFollowsIsDropped) {
     EXPECT_THAT(shown(read_all(path)), ElementsAre("[ 1 2][! 3 4]", "[! 5][ 6][! 7]"));
 }
 
+TEST_F(RowReaderTest, RowsThatCountNothingAreCounted) {
+    const auto path =
+        file({{"input_ids", {3, 2}, {1, 2, 3, 4, 5, 6}}, {"labels", {3, 2}, {-100, -100, 3, 4, -100, -100}}});
+    const auto reader = open_documents(path, {});
+    for (Document document; reader->next(document);) {
+    }
+    EXPECT_EQ(reader->skipped(), 2);
+}
+
 TEST_F(RowReaderTest, NumbersMayBeStoredInFewerBits) {
     const std::vector<int32_t> four = {1, 2, 70000, 4};
     const std::vector<int16_t> two = {-100, 2, -100, 4};

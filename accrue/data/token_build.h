@@ -18,7 +18,7 @@ public:
     TokenBuild(const TokenSource& source, int token_bytes, Pool& pool, TokenWriter& writer);
 
     void run(const CacheProgressCallback& progress);
-    // Damaged lines.
+    // Damaged lines and rows that count nothing.
     [[nodiscard]] int64_t skipped() const { return skipped_; }
 
 private:

@@ -8,6 +8,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/hash.h"
 #include "accrue/data/token_writer.h"
 
 namespace accrue {
@@ -21,16 +22,24 @@ TokenHeader read_header(const fs::path& folder) {
     return header;
 }
 
+// Some checksums of a cache, from the one with that number on.
+std::vector<uint64_t> read_sums(const fs::path& folder, size_t first, size_t count) {
+    std::vector<uint64_t> sums(count);
+    InputFile(folder / "checksums")
+        .read(static_cast<int64_t>(first * sizeof(uint64_t)), std::as_writable_bytes(std::span(sums)));
+    return sums;
+}
+
 template <class T>
-void widen(const MappedFile& file, TokenRange tokens, std::span<int32_t> ids) {
+void widen(const VerifiedFile& file, TokenRange tokens, std::span<int32_t> ids) {
     const auto stored =
         file.values<T>(static_cast<size_t>(tokens.begin) * sizeof(T), static_cast<size_t>(tokens.size()));
     std::copy(stored.begin(), stored.end(), ids.begin());
 }
 
-std::string defect_of_size(const fs::path& file, int64_t expected) {
+std::string defect_of_size(const fs::path& file, size_t expected) {
     std::error_code missing;
-    const auto size = static_cast<int64_t>(fs::file_size(file, missing));
+    const size_t size = fs::file_size(file, missing);
     if (missing) {
         return cat("its file ", file.filename().string(), " is missing");
     }
@@ -57,16 +66,19 @@ std::string defect_of_cache(const fs::path& folder, const std::string& key) {
     if (std::string_view(header.key.data(), header.key.size()) != key) {
         return "its header belongs to other contents";
     }
-    const DocumentFacts& facts = header.facts;
-    for (const std::string& defect :
-         {defect_of_size(folder / "tokens", facts.tokens * header.token_bytes),
-          defect_of_size(folder / "counted", (facts.tokens + 63) / 64 * 8),
-          defect_of_size(folder / "documents", facts.documents * static_cast<int64_t>(sizeof(DocumentRecord)))}) {
+    const size_t blocks =
+        blocks_of(header.tokens_bytes()) + blocks_of(header.counted_bytes()) + blocks_of(header.documents_bytes());
+    for (const std::string& defect : {defect_of_size(folder / "tokens", header.tokens_bytes()),
+                                      defect_of_size(folder / "counted", header.counted_bytes()),
+                                      defect_of_size(folder / "documents", header.documents_bytes()),
+                                      defect_of_size(folder / "checksums", blocks * sizeof(uint64_t))}) {
         if (!defect.empty()) {
             return defect;
         }
     }
-    return "";
+    const std::vector<uint64_t> sums = read_sums(folder, 0, blocks);
+    const bool fit = hash64_of(std::as_bytes(std::span(sums)), 0) == header.checksum_of_checksums;
+    return fit ? "" : "its checksums are damaged";
 }
 
 TokenCache::TokenCache(fs::path folder, std::vector<fs::path> files, std::string rebuilt_because)
@@ -74,11 +86,13 @@ TokenCache::TokenCache(fs::path folder, std::vector<fs::path> files, std::string
       files_(std::move(files)),
       rebuilt_because_(std::move(rebuilt_because)),
       header_(read_header(folder_)),
-      tokens_file_(folder_ / "tokens"),
-      counted_file_(folder_ / "counted"),
-      documents_file_(folder_ / "documents"),
-      counted_(counted_file_.values<uint64_t>(0, static_cast<size_t>((token_count() + 63) / 64))),
-      records_(documents_file_.values<DocumentRecord>(0, static_cast<size_t>(document_count()))) {}
+      tokens_file_(folder_ / "tokens", header_.tokens_bytes(),
+                   read_sums(folder_, 0, blocks_of(header_.tokens_bytes()))),
+      counted_file_(folder_ / "counted", header_.counted_bytes(),
+                    read_sums(folder_, blocks_of(header_.tokens_bytes()), blocks_of(header_.counted_bytes()))),
+      documents_file_(folder_ / "documents", header_.documents_bytes(),
+                      read_sums(folder_, blocks_of(header_.tokens_bytes()) + blocks_of(header_.counted_bytes()),
+                                blocks_of(header_.documents_bytes()))) {}
 
 // Checked here and not when the cache is opened, which would have to read all records.
 TokenRange TokenCache::document(int64_t index) const {
@@ -97,9 +111,16 @@ std::string TokenCache::name_of(int64_t document) const {
         throw Error(cat("the cache ", folder_.string(), " is damaged: document ", document, " is of file ", file,
                         " of ", files_.size(), ". Remove that folder, and it is made anew."));
     }
-    const auto first = std::partition_point(records_.begin(), records_.end(),
-                                            [&](const DocumentRecord& candidate) { return candidate.file < file; });
-    return cat(files_[file].string(), ", document ", document - (first - records_.begin()));
+    int64_t first = 0;  // of the same file
+    for (int64_t high = document; first < high;) {
+        const int64_t middle = first + (high - first) / 2;
+        if (record(middle).file < file) {
+            first = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return cat(files_[file].string(), ", document ", document - first);
 }
 
 int64_t TokenCache::counted_in(TokenRange tokens) const {
@@ -110,7 +131,7 @@ int64_t TokenCache::counted_in(TokenRange tokens) const {
     for (int64_t place = tokens.begin; place < tokens.end;) {
         const int64_t word_end = std::min(tokens.end, (place / 64 + 1) * 64);
         const int64_t bits = word_end - place;
-        const uint64_t word = counted_[static_cast<size_t>(place / 64)] >> (place % 64);
+        const uint64_t word = counted_word(place / 64) >> (place % 64);
         count += std::popcount(bits == 64 ? word : word & ((uint64_t{1} << bits) - 1));
         place = word_end;
     }

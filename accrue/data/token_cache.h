@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "accrue/data/document.h"
-#include "accrue/data/mapped_file.h"
 #include "accrue/data/token_format.h"
+#include "accrue/data/verified_file.h"
 
 namespace accrue {
 
@@ -67,7 +67,8 @@ struct TokenRange {
     [[nodiscard]] int64_t size() const { return end - begin; }
 };
 
-// Tokenized documents on disk, seen through memory maps. Reading is safe from several threads.
+// Tokenized documents on disk, seen through memory maps and compared with their checksums when they are first read:
+// what is damaged is an error, never a token. Reading is safe from several threads.
 class TokenCache {
 public:
     // A folder that was checked with defect_of_cache(). `files` are the names for error texts.
@@ -75,7 +76,7 @@ public:
 
     [[nodiscard]] int64_t document_count() const { return header_.facts.documents; }
     [[nodiscard]] int64_t token_count() const { return header_.facts.tokens; }
-    // Damaged lines and documents without a token, which are not in the cache.
+    // Damaged lines, rows that count nothing and documents without a token, which are not in the cache.
     [[nodiscard]] int64_t skipped() const { return header_.skipped; }
     [[nodiscard]] const DocumentFacts& facts() const { return header_.facts; }
     [[nodiscard]] bool all_counted() const { return header_.facts.counted == header_.facts.tokens; }
@@ -86,28 +87,30 @@ public:
 
     // An error if the record of the document is damaged, which opening a cache does not look for.
     [[nodiscard]] TokenRange document(int64_t index) const;
-    [[nodiscard]] const DocumentRecord& record(int64_t index) const { return records_[static_cast<size_t>(index)]; }
+    [[nodiscard]] const DocumentRecord& record(int64_t index) const {
+        return documents_file_.value<DocumentRecord>(static_cast<size_t>(index) * sizeof(DocumentRecord));
+    }
     // "stories.jsonl, document 3"
     [[nodiscard]] std::string name_of(int64_t document) const;
 
-    [[nodiscard]] bool counted(int64_t token) const {
-        return ((counted_[static_cast<size_t>(token / 64)] >> (token % 64)) & 1U) != 0;
-    }
+    [[nodiscard]] bool counted(int64_t token) const { return ((counted_word(token / 64) >> (token % 64)) & 1U) != 0; }
     // How many of these tokens are counted.
     [[nodiscard]] int64_t counted_in(TokenRange tokens) const;
     // Writes the ids of these tokens.
     void copy_ids(TokenRange tokens, std::span<int32_t> ids) const;
 
 private:
+    [[nodiscard]] uint64_t counted_word(int64_t word) const {
+        return counted_file_.value<uint64_t>(static_cast<size_t>(word) * sizeof(uint64_t));
+    }
+
     std::filesystem::path folder_;
     std::vector<std::filesystem::path> files_;
     std::string rebuilt_because_;
     TokenHeader header_;
-    MappedFile tokens_file_;
-    MappedFile counted_file_;
-    MappedFile documents_file_;
-    std::span<const uint64_t> counted_;
-    std::span<const DocumentRecord> records_;
+    VerifiedFile tokens_file_;
+    VerifiedFile counted_file_;
+    VerifiedFile documents_file_;
 };
 
 // The cache of these documents: opened if it is there, without reading any token, built otherwise. Its key is made of

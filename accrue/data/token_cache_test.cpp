@@ -108,7 +108,7 @@ TEST_F(TokenCacheTest, ThreadsDoNotChangeABit) {
     for (const int threads : {1, 2, 3}) {
         const auto cache = open_token_cache(source(files), options(threads));
         const auto bytes = files_of(cache->folder());
-        EXPECT_EQ(bytes.size(), 4U);
+        EXPECT_EQ(bytes.size(), 5U);
         if (threads == 1) {
             first = bytes;
         }
@@ -160,6 +160,12 @@ TEST_F(TokenCacheTest, ADamagedCacheIsBuiltAgainAndSaysWhy) {
     expect_rebuilt("documents is missing");
     cut_file(cache / "counted", 0);
     expect_rebuilt("counted has 0 bytes instead of 8");
+    cut_file(cache / "checksums", 16);
+    expect_rebuilt("checksums has 16 bytes instead of 24");
+    std::string checksums = whole.at("checksums");
+    checksums[8] = static_cast<char>(checksums[8] ^ 1);
+    write_text(cache / "checksums", checksums);
+    expect_rebuilt("checksums are damaged");
     cut_file(cache / "header", 20);
     expect_rebuilt("header is missing or of another version");
     std::string header = whole.at("header");

@@ -28,6 +28,7 @@ public:
         }
         ends_.push_back(static_cast<int64_t>(tokens_.size()));
         weights_.push_back(weight);
+        uncounted_ += weight == 0 ? 1 : 0;
         longest_ = std::max(longest_, length);
     }
 
@@ -55,6 +56,7 @@ public:
         return {*target, where(target - targets_.begin(), 1)};
     }
 
+    [[nodiscard]] LeftOut left_out() const override { return {.uncounted_samples = uncounted_}; }
     [[nodiscard]] std::string fingerprint() const override { return fingerprint_of(*this); }
 
 private:
@@ -79,6 +81,7 @@ private:
     std::vector<int64_t> ends_;
     std::vector<int64_t> weights_;
     int64_t longest_ = 0;
+    int64_t uncounted_ = 0;
 };
 
 void add_file(RowDataset& dataset, const std::filesystem::path& path) {

@@ -58,6 +58,7 @@ TEST_F(TokenDatasetTest, LabelsAreShiftedAndMaskedAsInHuggingFace) {
     EXPECT_THAT(data->sample(1).targets, ElementsAre(-1, 7));
     EXPECT_THAT(data->sample(2).tokens, IsEmpty());
     EXPECT_THAT(data->sample(2).targets, IsEmpty());
+    EXPECT_EQ(data->left_out().uncounted_samples, 1);
     EXPECT_EQ(data->weight(0), 3);
     EXPECT_EQ(data->weight(1), 1);
     EXPECT_EQ(data->weight(2), 0);

@@ -11,15 +11,16 @@
 
 namespace accrue {
 
-// A token cache on disk is a folder of four files, all in the byte order of x86:
+// A token cache on disk is a folder of five files, all in the byte order of x86:
 //   header     one TokenHeader, written last
 //   tokens     the ids of all documents, one after another, 2 or 4 bytes each
 //   counted    one bit per token, the lowest bit of a 64-bit word first: does it count as a target?
 //   documents  one DocumentRecord each
+//   checksums  one of 64 bits per block (block_sums.h) of tokens, then of counted, then of documents
 // and one file split-... per fraction that was asked for (document_selection.cpp).
 
-// 2: later pieces of a document are encoded without a prefix.
-inline constexpr int32_t kTokenFormatVersion = 2;
+// 2: later pieces of a document are encoded without a prefix. 3: checksums.
+inline constexpr int32_t kTokenFormatVersion = 3;
 
 // What is kept of each document besides its tokens.
 struct DocumentRecord {
@@ -57,7 +58,16 @@ struct TokenHeader {
     std::array<char, 32> key{};
     int64_t skipped = 0;
     DocumentFacts facts;
+    // Of the file checksums.
+    uint64_t checksum_of_checksums = 0;
     uint64_t checksum = 0;
+
+    // How long the files are.
+    [[nodiscard]] size_t tokens_bytes() const { return static_cast<size_t>(facts.tokens * token_bytes); }
+    [[nodiscard]] size_t counted_bytes() const { return static_cast<size_t>((facts.tokens + 63) / 64 * 8); }
+    [[nodiscard]] size_t documents_bytes() const {
+        return static_cast<size_t>(facts.documents) * sizeof(DocumentRecord);
+    }
 };
 
 static_assert(std::has_unique_object_representations_v<TokenHeader>, "padding would be written to the disk");

@@ -70,12 +70,19 @@ void TokenWriter::finish(const std::string& key, int64_t skipped) {
     if (word_bits_ > 0) {
         counted_.write(std::as_bytes(std::span(&word_, 1)));
     }
-    tokens_.close_synced();
-    counted_.close_synced();
-    documents_.close_synced();
+    std::vector<uint64_t> sums;
+    for (SummedFile* file : {&tokens_, &counted_, &documents_}) {
+        const std::vector<uint64_t> more = file->sums();
+        sums.insert(sums.end(), more.begin(), more.end());
+        file->close_synced();
+    }
+    OutputFile checksums(folder_ / "checksums");
+    checksums.write(std::as_bytes(std::span(sums)));
+    checksums.close_synced();
     TokenHeader header{
         .magic = kTokenMagic, .token_bytes = token_bytes_, .key = {}, .skipped = skipped, .facts = facts_.facts()};
     key.copy(header.key.data(), header.key.size());
+    header.checksum_of_checksums = hash64_of(std::as_bytes(std::span(sums)), 0);
     header.checksum = checksum_of(header);
     OutputFile file(folder_ / "header");
     file.write(std::as_bytes(std::span(&header, 1)));

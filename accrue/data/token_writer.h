@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "accrue/base/file.h"
+#include "accrue/data/block_sums.h"
 #include "accrue/data/token_format.h"
 
 namespace accrue {
@@ -36,6 +37,24 @@ struct StoredDocuments {
     }
 };
 
+// A file being written, with the checksums of its blocks.
+class SummedFile {
+public:
+    explicit SummedFile(const std::filesystem::path& path) : file_(path) {}
+
+    void write(std::span<const std::byte> bytes) {
+        file_.write(bytes);
+        sums_.add(bytes);
+    }
+    // Of all that was written.
+    [[nodiscard]] std::vector<uint64_t> sums() const { return sums_.sums(); }
+    void close_synced() { file_.close_synced(); }
+
+private:
+    OutputFile file_;
+    BlockSums sums_;
+};
+
 // Writes the files of a token cache into a folder that is there.
 class TokenWriter {
 public:
@@ -55,9 +74,9 @@ private:
 
     std::filesystem::path folder_;
     int token_bytes_;
-    OutputFile tokens_;
-    OutputFile counted_;
-    OutputFile documents_;
+    SummedFile tokens_;
+    SummedFile counted_;
+    SummedFile documents_;
     int64_t tokens_written_ = 0;
     int64_t documents_written_ = 0;
     int64_t empty_documents_ = 0;

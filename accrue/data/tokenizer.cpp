@@ -1,11 +1,16 @@
 #include "accrue/data/tokenizer.h"
 
+#include "accrue/base/error.h"
 #include "accrue/base/hash.h"
 
 namespace accrue {
 namespace {
 
 constexpr std::string_view kEndText = "<|endoftext|>";
+
+[[noreturn]] void fail_without_tokenizer() {
+    throw Error("there is text to tokenize, but no tokenizer. Name one in data.tokenizer.");
+}
 
 bool is_byte(int32_t id) {
     return id >= 0 && id < ByteTokenizer::kEnd;
@@ -52,6 +57,32 @@ std::string ByteTokenizer::token_text(int32_t id) const {
 
 std::string ByteTokenizer::fingerprint() const {
     constexpr std::string_view kName = "byte tokenizer 1";
+    return hash_of(std::as_bytes(std::span(kName)));
+}
+
+// Not an error: whoever looks for what is put around a text finds nothing.
+std::vector<int32_t> UnknownTokenizer::encode(std::string_view /*text*/, Special /*special*/) const {
+    return {};
+}
+
+std::vector<int32_t> UnknownTokenizer::encode_plain(std::string_view /*text*/) const {
+    fail_without_tokenizer();
+}
+
+std::vector<int32_t> UnknownTokenizer::encode_later_part(std::string_view /*text*/) const {
+    fail_without_tokenizer();
+}
+
+std::string UnknownTokenizer::decode(std::span<const int32_t> /*ids*/, Special /*special*/) const {
+    return "";
+}
+
+std::string UnknownTokenizer::token_text(int32_t /*id*/) const {
+    return "";
+}
+
+std::string UnknownTokenizer::fingerprint() const {
+    constexpr std::string_view kName = "unknown tokenizer 1";
     return hash_of(std::as_bytes(std::span(kName)));
 }
 

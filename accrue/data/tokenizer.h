@@ -59,9 +59,26 @@ public:
     [[nodiscard]] std::string fingerprint() const override;
 };
 
-// The tokenizer at a path: "byte"; a tokenizer.json; a SentencePiece model; a file of ranks as tiktoken has them; or a
-// model folder with one of these. Files are told apart by what is in them. Errors name the file and what is not
-// supported in it.
+// Stands for the tokenizer where data holds token ids whose text is not known: it has no token of its own, and the text
+// of a document is an error.
+class UnknownTokenizer final : public Tokenizer {
+public:
+    [[nodiscard]] std::vector<int32_t> encode(std::string_view text, Special special) const override;
+    [[nodiscard]] std::vector<int32_t> encode_plain(std::string_view text) const override;
+    [[nodiscard]] std::vector<int32_t> encode_later_part(std::string_view text) const override;
+    [[nodiscard]] std::string decode(std::span<const int32_t> ids, Special special) const override;
+    [[nodiscard]] int64_t vocabulary() const override { return int64_t{1} << 31; }
+    [[nodiscard]] std::optional<int32_t> end_of_document() const override { return std::nullopt; }
+    [[nodiscard]] std::string token_text(int32_t id) const override;
+    [[nodiscard]] std::string fingerprint() const override;
+};
+
+// The tokenizer at a path: "byte"; a tokenizer.json; a SentencePiece model; a file of ranks as tiktoken has them; a
+// vocab.json with a merges.txt; or a model folder with one of these. Files are told apart by what is in them. Errors name
+// the file and what is not supported in it.
 [[nodiscard]] std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path);
+
+// The file of a folder that open_tokenizer() would open; nothing if it holds no tokenizer.
+[[nodiscard]] std::optional<std::filesystem::path> tokenizer_file_in(const std::filesystem::path& folder);
 
 }  // namespace accrue

@@ -21,15 +21,6 @@ constexpr int64_t kLargestId = 4'000'000;
 // level by level.
 constexpr int kMostLevels = 100;
 
-Json parse(std::string_view contents) {
-    return Json::parse(contents, [](int level, Json::parse_event_t, const Json&) {
-        if (level > kMostLevels) {
-            throw Error(cat("it has more than ", kMostLevels, " levels of brackets"));
-        }
-        return true;
-    });
-}
-
 // Null, absent, false, an empty text and zero all mean that a feature is off.
 bool is_off(const Json& model, const char* key) {
     if (!model.contains(key)) {
@@ -185,11 +176,34 @@ TokenizerParts parts_of_json(const Json& json) {
     return parts;
 }
 
+// {}, or a file of another kind.
+void check_has_model(const Json& json) {
+    const bool has_model = json.is_object() && json.contains("model") && json.at("model").is_object() &&
+                           json.at("model").contains("vocab");
+    if (!has_model) {
+        throw Error(
+            "there is no tokenizer in this file: it has no \"model\" with a \"vocab\". Copy the tokenizer.json again, "
+            "or "
+            "name another tokenizer. (For a vocab.json, name the folder that also has its merges.txt.)");
+    }
+}
+
 }  // namespace
+
+Json parse_tokenizer_file(std::string_view contents) {
+    return Json::parse(contents, [](int level, Json::parse_event_t, const Json&) {
+        if (level > kMostLevels) {
+            throw Error(cat("it has more than ", kMostLevels, " levels of brackets"));
+        }
+        return true;
+    });
+}
 
 std::unique_ptr<Tokenizer> tokenizer_of_json(std::string_view contents, const std::string& name) {
     try {
-        TokenizerParts parts = parts_of_json(parse(contents));
+        const Json json = parse_tokenizer_file(contents);
+        check_has_model(json);
+        TokenizerParts parts = parts_of_json(json);
         parts.fingerprint = hash_of(std::as_bytes(std::span(contents)));
         return make_tokenizer(std::move(parts));
     } catch (const Json::exception& error) {

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "accrue/base/error.h"
+#include "accrue/base/file.h"
 #include "accrue/data/document.h"
 #include "accrue/data/input_stream.h"
 #include "accrue/data/stories.h"
+#include "accrue/data/tokenizer_files.h"
 #include "accrue/train/run_folder.h"
 #include "accrue/train/state.h"
 
@@ -26,10 +28,6 @@ std::unique_ptr<Dataset> story_data(const Tokenizer& tokenizer, uint64_t first, 
                              "built-in stories");
 }
 
-bool has_tokenizer(const std::filesystem::path& folder) {
-    return std::filesystem::exists(folder / "tokenizer.json") || std::filesystem::exists(folder / "tokenizer.model");
-}
-
 // Files that hold token ids already.
 bool holds_ids(const std::filesystem::path& file) {
     const std::string name = without_compression(file).extension().string();
@@ -40,6 +38,16 @@ bool holds_ids(const std::filesystem::path& file) {
 std::filesystem::path cache_folder_of(const Settings& settings) {
     const std::filesystem::path run = settings.run.folder.empty() ? "runs/next" : settings.run.folder;
     return run.parent_path() / "token-cache";
+}
+
+// Text without a tokenizer would be trained on as bytes, which means something else to every model that was not.
+void check_are_ids(const std::vector<std::filesystem::path>& files) {
+    const auto text = std::find_if_not(files.begin(), files.end(), holds_ids);
+    if (text != files.end()) {
+        throw Error(cat(text->string(),
+                        " is text, but no tokenizer is known for it. Name the model's in data.tokenizer, put ",
+                        "it into the model's folder, or give files of token ids (.bin, .safetensors)."));
+    }
 }
 
 CacheProgressCallback told_as_validation(const CacheProgressCallback& progress) {
@@ -86,12 +94,20 @@ std::unique_ptr<Tokenizer> open_run_tokenizer(const Settings& settings) {
     if (!settings.data.tokenizer.empty()) {
         return open_tokenizer(settings.data.tokenizer);
     }
-    if (!settings.model.from.empty() && has_tokenizer(settings.model.from)) {
+    if (!settings.model.from.empty() && tokenizer_file_in(settings.model.from)) {
         return open_tokenizer(settings.model.from);
     }
     const auto files = expand_files(settings.data.train);
     if (!files.empty() && std::all_of(files.begin(), files.end(), holds_ids)) {
         return nullptr;
+    }
+    if (!settings.model.from.empty()) {
+        throw Error(
+            cat("the model folder ", settings.model.from, " has no tokenizer, and ",
+                files.empty() ? "the built-in stories are" : "the training data is",
+                " text. Give the one that the model was trained with: data.tokenizer = \"PATH\" (a tokenizer.json, "
+                "tokenizer.model or rank file, or a folder that has one), or data.tokenizer = \"byte\" if the model "
+                "reads bytes."));
     }
     return std::make_unique<ByteTokenizer>();
 }
@@ -115,14 +131,20 @@ void copy_tokenizer_files(const Settings& settings, const std::filesystem::path&
             fs::copy_file(from, model_folder / name, fs::copy_options::overwrite_existing);
         }
     };
-    if (fs::is_regular_file(given)) {
+    if (fs::is_regular_file(given) && !is_vocabulary_file(given)) {
         copy(given, given.extension() == ".json" ? "tokenizer.json" : given.filename().string());
         return;
     }
-    const fs::path folder = given.empty() ? fs::path(settings.model.from) : given;
-    for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json",
-                             "generation_config.json"}) {
+    const fs::path folder =
+        given.empty() ? fs::path(settings.model.from) : (fs::is_directory(given) ? given : given.parent_path());
+    for (const char* name :
+         {"tokenizer.json", "tokenizer.model", "tokenizer.tiktoken", "qwen.tiktoken", "vocab.json", "merges.txt",
+          "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "generation_config.json"}) {
         copy(folder / name, name);
+    }
+    // How a vocab.json cuts text may depend on the config.json beside it, and the run's is another.
+    if (const auto file = tokenizer_file_in(folder); file && is_vocabulary_file(*file)) {
+        write_text(model_folder / "tokenizer.json", tokenizer_json_of_vocabulary(folder));
     }
 }
 
@@ -135,8 +157,10 @@ Corpus open_run_files(const Settings& settings, const std::vector<std::string>& 
     if (only_rows && settings.data.layout == "packed" && settings.data.validation_fraction == 0) {
         return {.train = open_token_rows(files), .validation = nullptr, .rebuilt_because = {}};
     }
-    const ByteTokenizer bytes;  // not asked when all files hold ids
-    constexpr int64_t kMostIds = int64_t{1} << 31;
+    const UnknownTokenizer unknown;
+    if (tokenizer == nullptr) {
+        check_are_ids(files);
+    }
     return open_corpus({.files = files,
                         .cache_folder = cache_folder_of(settings),
                         .sequence_length = settings.data.sequence_length,
@@ -145,10 +169,9 @@ Corpus open_run_files(const Settings& settings, const std::vector<std::string>& 
                         .validation_fraction = settings.data.validation_fraction,
                         .reader = {.chat_format = settings.data.chat_format, .skip_bad = settings.data.skip_bad},
                         .end_token = {},
-                        .vocabulary = tokenizer == nullptr ? kMostIds : 0,
                         .threads = static_cast<int>(settings.compute.threads),
                         .progress = progress},
-                       tokenizer == nullptr ? bytes : *tokenizer);
+                       tokenizer == nullptr ? unknown : *tokenizer);
 }
 
 std::unique_ptr<Dataset> open_validation_data(const Settings& settings, const Tokenizer* tokenizer,
@@ -164,6 +187,20 @@ std::unique_ptr<Dataset> open_validation_data(const Settings& settings, const To
                    : nullptr;
     }
     return story_data(*tokenizer, kFirstValidationStory, kValidationStoryBytes, settings.data.sequence_length);
+}
+
+std::vector<std::string> notes_on(const Dataset& data, const std::string& name) {
+    const Dataset::LeftOut left_out = data.left_out();
+    std::vector<std::string> notes;
+    if (left_out.cut_documents > 0) {
+        notes.push_back(cat(name, ": ", left_out.cut_documents, " of ", data.size(),
+                            " documents are longer than data.sequence_length and are cut: ", left_out.cut_tokens,
+                            " counted tokens are left out"));
+    }
+    if (left_out.uncounted_samples > 0) {
+        notes.push_back(cat(name, ": ", left_out.uncounted_samples, " of ", data.size(), " samples count nothing"));
+    }
+    return notes;
 }
 
 void check_tokens(const Dataset& data, const ModelConfig& model) {
@@ -191,9 +228,6 @@ RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress) 
         inputs.validation = open_validation_data(settings, inputs.tokenizer.get(), progress);
     }
     const int64_t longest = inputs.longest_sample();
-    if (longest == 0) {
-        throw Error("the training data counts no token at all: every label is masked. Check the labels.");
-    }
     inputs.model = run_model_config(settings, inputs.tokenizer.get(), longest);
     if (longest > inputs.model.positions) {
         throw Error(cat("data.sequence_length: samples have up to ", longest, " tokens, but the model has only ",

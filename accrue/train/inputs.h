@@ -30,8 +30,8 @@ struct RunInputs {
 // Samples of a grain where window.grain_samples leaves it open: as many as make about 1,024 tokens.
 [[nodiscard]] int64_t default_grain_samples(int64_t longest_sample);
 
-// The tokenizer a run speaks: data.tokenizer, or the one in the model's folder, or bytes for text. None for token ids
-// without any.
+// The tokenizer a run speaks: data.tokenizer, or the one in the model's folder, or, for a preset, bytes. None for token
+// ids without any; text for a model folder without one is an error.
 [[nodiscard]] std::unique_ptr<Tokenizer> open_run_tokenizer(const Settings& settings);
 
 // The model a run trains: a folder's, or a preset whose vocabulary grows to the tokenizer's. Where the folder is gone, the
@@ -48,6 +48,9 @@ void copy_tokenizer_files(const Settings& settings, const std::filesystem::path&
 // What a run is validated on; may be none.
 [[nodiscard]] std::unique_ptr<Dataset> open_validation_data(const Settings& settings, const Tokenizer* tokenizer,
                                                             const CacheProgressCallback& progress = nullptr);
+
+// What a user should know of data before it is used: what is cut off, what counts nothing. Most often nothing.
+[[nodiscard]] std::vector<std::string> notes_on(const Dataset& data, const std::string& name);
 
 // A token that the model has no row for is an error that names file, place, token and vocabulary.
 void check_tokens(const Dataset& data, const ModelConfig& model);

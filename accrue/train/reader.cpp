@@ -61,9 +61,7 @@ ModelConfig config_of(const Source& source, const Tokenizer* tokenizer, int64_t 
 }
 
 std::unique_ptr<Tokenizer> tokenizer_of(const Source& source) {
-    const bool beside =
-        fs::exists(source.model_folder / "tokenizer.json") || fs::exists(source.model_folder / "tokenizer.model");
-    if (!source.model_folder.empty() && beside) {
+    if (!source.model_folder.empty() && tokenizer_file_in(source.model_folder)) {
         return open_tokenizer(source.model_folder);
     }
     return source.settings ? open_run_tokenizer(*source.settings) : nullptr;

@@ -29,9 +29,9 @@ struct Bounds {
 
 // One key of run.toml: all that reading, writing, help and errors know about it.
 struct Setting {
-    // How a text is judged: by itself, as a path (relative to where it was given), as paths whose endings are judged,
-    // or, beside the values, as a number of bytes.
-    enum class Text { plain, path, data_files, size };
+    // How a text is judged: by itself, as a path (relative to where it was given), as paths whose endings are judged, as
+    // a path or the word byte, or, beside the values, as a number of bytes.
+    enum class Text { plain, path, data_files, tokenizer, size };
 
     std::string_view section = {};
     std::string_view name = {};

@@ -56,6 +56,16 @@ std::string override_error(const std::string& text) {
     }
 }
 
+// A word and not a path, in a file and on the command line, also when a resolved file is read again.
+TEST_F(SettingsTest, TheTokenizerOfBytesIsNoPath) {
+    const Settings settings = read("[data]\ntokenizer = \"byte\"\n");
+    EXPECT_EQ(settings.data.tokenizer, "byte");
+    EXPECT_EQ(read(to_toml(settings)).data.tokenizer, "byte");
+    EXPECT_EQ(read_settings("", {"data.tokenizer=byte"}).data.tokenizer, "byte");
+    EXPECT_EQ(read("[data]\ntokenizer = \"bytes\"\n").data.tokenizer, (folder_ / "bytes").string());
+    EXPECT_EQ(read("[run]\nfolder = \"byte\"\n").run.folder, (folder_ / "byte").string());
+}
+
 // A rename breaks files that people have: change this list only on purpose.
 TEST_F(SettingsTest, TheListOfKeysIsFrozen) {
     std::string keys;

@@ -108,7 +108,9 @@ struct ValueTaker {
             wrong_type();
         }
         std::string text = *node.value_exact<std::string>();
-        if (setting.text == Setting::Text::path || setting.text == Setting::Text::data_files) {
+        const bool is_path = setting.text == Setting::Text::path || setting.text == Setting::Text::data_files ||
+                             (setting.text == Setting::Text::tokenizer && text != "byte");
+        if (is_path) {
             text = resolved_path(text, source.folder);
         }
         check_text(setting, text, where());

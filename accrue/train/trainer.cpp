@@ -150,6 +150,13 @@ void Trainer::begin() {
         progress_.note(
             fmt::format("bits: since step {} those of {}, before those of {}", step, text_of(to), text_of(from)));
     }
+    for (const std::string& note : notes_on(*inputs_.train, "training data")) {
+        progress_.note(note);
+    }
+    for (const std::string& note :
+         inputs_.validation ? notes_on(*inputs_.validation, "validation data") : std::vector<std::string>()) {
+        progress_.note(note);
+    }
     if (!checkpoint) {
         summary_.validation_before = validation_loss();
     }
