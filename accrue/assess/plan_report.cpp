@@ -9,6 +9,7 @@
 
 #include "accrue/assess/calibrate.h"
 #include "accrue/model/parameters.h"
+#include "accrue/train/epoch.h"
 
 namespace accrue {
 namespace {
@@ -157,6 +158,7 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
         settings.window.tokens > 0 ? fmt::format("{} tokens in samples", settings.window.tokens)
                                    : fmt::format("{} samples", settings.window.samples),
         inputs.longest_sample(), static_cast<int64_t>(findings.window_grains), settings.window.grain_samples);
+    findings.epoch = epoch_text(settings, *inputs.train);
 
     const Rates rates = rates_for(inputs, pool, request, findings);
     const auto row_of = [&](Plan plan) {
@@ -190,6 +192,7 @@ Json plan_json(const PlanFindings& findings) {
     Json json = {{"planned_peak_bytes", shown.peak_bytes},
                  {"job", findings.title},
                  {"window", findings.window},
+                 {"epoch", findings.epoch},
                  {"memory", machine_json(findings)},
                  {"resident", resident_json(findings, shown)},
                  {"transient", transient_json(shown.plan)},

@@ -6,6 +6,7 @@
 #include "accrue/data/document.h"
 #include "accrue/data/input_stream.h"
 #include "accrue/data/stories.h"
+#include "accrue/train/epoch.h"
 
 namespace accrue {
 namespace {
@@ -188,6 +189,7 @@ RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress) 
     if (inputs.validation) {
         check_tokens(*inputs.validation, inputs.model);
     }
+    check_epoch(settings.window, *inputs.train);
     if (settings.window.grain_samples == 0) {
         settings.window.grain_samples = default_grain_samples(longest);
     }

@@ -34,6 +34,7 @@ struct Settings {
     struct Window {
         int64_t samples = 32;
         int64_t tokens = 0;
+        std::string last = "short";
         int64_t grain_samples = 0;
         int64_t micro_batch_grains = 0;
         bool operator==(const Window&) const = default;

@@ -67,7 +67,7 @@ TEST_F(SettingsTest, TheListOfKeysIsFrozen) {
         "model.preset model.from "
         "data.train data.validation data.order data.sequence_length data.tokenizer data.layout data.reset_attention "
         "data.validation_fraction data.chat_format data.skip_bad "
-        "window.samples window.tokens window.grain_samples window.micro_batch_grains "
+        "window.samples window.tokens window.last window.grain_samples window.micro_batch_grains "
         "optimizer.name optimizer.rate optimizer.rate_samples optimizer.rate_rule optimizer.beta1 optimizer.beta2 "
         "optimizer.beta2_half_life_tokens optimizer.epsilon optimizer.momentum optimizer.nesterov "
         "optimizer.weight_decay optimizer.clip_norm optimizer.moments "
@@ -109,7 +109,7 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
                  .validation_fraction = 0.25,
                  .chat_format = "plain",
                  .skip_bad = true},
-        .window = {.samples = 0, .tokens = 524288, .grain_samples = 3, .micro_batch_grains = 2},
+        .window = {.samples = 0, .tokens = 524288, .last = "drop", .grain_samples = 3, .micro_batch_grains = 2},
         .optimizer = {.name = "sgd",
                       .rate = 0.1 + 0.2,
                       .rate_samples = 9,

@@ -154,10 +154,10 @@ Json state_json(const Engine& engine, const std::string& definition) {
             {"definition", Json::parse(definition)}};
 }
 
-// A key's value in a checkpoint; moments were fp32 before they were part of a definition.
+// A key's value in a checkpoint. What became part of a definition later had one value before.
 Json defined(const Json& stored, const std::string& key) {
-    const Json before = key == "optimizer.moments" ? Json("fp32") : Json();
-    return stored.contains(key) ? stored.at(key) : before;
+    static const Json kBefore = {{"optimizer.moments", "fp32"}, {"window.last", "short"}};
+    return stored.contains(key) ? stored.at(key) : kBefore.value(key, Json());
 }
 
 // Compares what a checkpoint was made with to what the run asks for.
@@ -187,6 +187,7 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
                        {"data.order", settings.data.order},
                        {"window.samples", settings.window.samples},
                        {"window.tokens", settings.window.tokens},
+                       {"window.last", settings.window.last},
                        {"window.grain_samples", settings.window.grain_samples},
                        {"optimizer.name", settings.optimizer.name},
                        {"optimizer.moments", settings.optimizer.moments},

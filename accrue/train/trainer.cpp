@@ -16,6 +16,7 @@
 #include "accrue/observe/metrics.h"
 #include "accrue/observe/report.h"
 #include "accrue/train/engine.h"
+#include "accrue/train/epoch.h"
 #include "accrue/train/evaluate.h"
 #include "accrue/train/generate.h"
 #include "accrue/train/load_ahead.h"
@@ -122,6 +123,9 @@ void Trainer::begin() {
     progress_.note(fmt::format("window: {}, grains of {} sample(s), {} grain(s) a micro-batch, {}",
                                window_text(settings), settings.window.grain_samples, engine_.rules.micro_batch_grains,
                                formats_text(settings)));
+    if (const std::string epoch = epoch_text(settings, *inputs_.train); !epoch.empty()) {
+        progress_.note(epoch);
+    }
     progress_.note(fmt::format("device: {}; {}; memory planned: {}, {}", kernels_->description(),
                                settings.compute.dtype, format_bytes(plan_.peak_bytes()), text_of(plan_.plan())));
     progress_.note(
