@@ -149,8 +149,7 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
     findings.window_tokens = planner.window_tokens();
     findings.steps = settings.schedule.steps;
     findings.price_per_hour = request.price_per_hour;
-    findings.title = fmt::format("{}, {} parameters, {}, sums {}, moments {}",
-                                 settings.model.from.empty() ? settings.model.preset : settings.model.from,
+    findings.title = fmt::format("{}, {} parameters, {}, sums {}, moments {}", name_of(settings.model),
                                  decoder_parameters(inputs.model).list.trainable(), settings.compute.dtype,
                                  settings.compute.sums, settings.optimizer.moments);
     findings.window = fmt::format(

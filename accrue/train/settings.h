@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "accrue/model/shape.h"
+
 namespace accrue {
 
 // Tokens of a sample, and of a micro-batch: far above what any machine holds.
@@ -15,7 +17,9 @@ inline constexpr int64_t kMostTokensAtOnce = 16'777'216;
 struct Settings {
     struct Model {
         std::string preset = "tiny";
-        std::string from;
+        std::string from = {};
+        std::string weights = "auto";
+        ModelShape shape = {};
         bool operator==(const Model&) const = default;
     } model;
     struct Data {
@@ -92,6 +96,8 @@ struct Settings {
 [[nodiscard]] Settings read_settings(const std::filesystem::path& file, const std::vector<std::string>& overrides);
 // Every setting as TOML, in a fixed order: reading it back gives the same settings.
 [[nodiscard]] std::string to_toml(const Settings& settings);
+// A model in a few words: its folder, or its preset or family and the sizes that were given.
+[[nodiscard]] std::string name_of(const Settings::Model& model);
 // One line per key with its default and meaning, for help.
 [[nodiscard]] std::string describe_settings();
 

@@ -64,7 +64,8 @@ TEST_F(SettingsTest, TheListOfKeysIsFrozen) {
     }
     EXPECT_EQ(
         keys,
-        "model.preset model.from "
+        "model.preset model.from model.weights model.family model.layers model.width model.heads model.key_heads "
+        "model.ffn model.positions model.vocabulary model.tied model.dropout "
         "data.train data.validation data.order data.sequence_length data.tokenizer data.layout data.reset_attention "
         "data.validation_fraction data.chat_format data.skip_bad "
         "window.samples window.tokens window.last window.grain_samples window.micro_batch_grains "
@@ -98,7 +99,19 @@ TEST_F(SettingsTest, DefaultsAreAllowedValues) {
 // here.
 TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
     const Settings settings{
-        .model = {.preset = "gpt2-124m", .from = ""},
+        .model = {.preset = "gpt2-124m",
+                  .from = "",
+                  .weights = "fresh",
+                  .shape = {.family = "",
+                            .layers = 1,
+                            .width = 2,
+                            .heads = 3,
+                            .key_heads = 4,
+                            .ffn = 5,
+                            .positions = 6,
+                            .vocabulary = 7,
+                            .tied = false,
+                            .dropout = 0.5}},
         .data = {.train = {"/a \"b\"\\c.txt", "/d\n\x7f.txt"},
                  .validation = {"/\u00fc.safetensors"},
                  .order = "sequential",
@@ -140,8 +153,13 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
     };
     EXPECT_EQ(read(to_toml(settings)), settings);
     Settings from_folder = settings;
-    from_folder.model = {.preset = "", .from = "/model"};
+    from_folder.model = {.preset = "", .from = "/model", .weights = "loaded", .shape = {}};
     EXPECT_EQ(read(to_toml(from_folder)), from_folder);
+    Settings of_family = settings;
+    of_family.model.preset = "";
+    of_family.model.shape.family = "llama";
+    of_family.model.shape.tied = true;
+    EXPECT_EQ(read(to_toml(of_family)), of_family);
 }
 
 TEST_F(SettingsTest, AFileAndOverridesAreTakenInOrder) {
@@ -204,7 +222,8 @@ TEST_F(SettingsTest, BothPartsOfAPairAreRefused) {
 TEST_F(SettingsTest, NeitherPartOfAPairIsRefused) {
     EXPECT_EQ(error("window.samples = 0\n"),
               "window.samples and window.tokens are both 0, so that a window is empty. Give one of them.");
-    EXPECT_EQ(error("model.preset = ''\n"), "model.preset and model.from are both empty. Give one of them.");
+    EXPECT_EQ(error("model.preset = ''\n"),
+              "model.preset, model.from and model.family are all empty. Give one of them.");
 }
 
 TEST_F(SettingsTest, AnUnknownKeyIsRefusedWithTheNearest) {

@@ -156,7 +156,8 @@ Json state_json(const Engine& engine, const std::string& definition) {
 
 // A key's value in a checkpoint. What became part of a definition later had one value before.
 Json defined(const Json& stored, const std::string& key) {
-    static const Json kBefore = {{"optimizer.moments", "fp32"}, {"window.last", "short"}};
+    static const Json kBefore = {
+        {"optimizer.moments", "fp32"}, {"window.last", "short"}, {"model.heads", 0}, {"model.dropout", 0.0}};
     return stored.contains(key) ? stored.at(key) : kBefore.value(key, Json());
 }
 
@@ -183,6 +184,8 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
     const Json json = {{"model family", inputs.model.family},
                        {"model parameters", parameters.trainable()},
                        {"model tensors", shapes.digest()},
+                       {"model.heads", settings.model.shape.heads},  // shapes of tensors do not tell
+                       {"model.dropout", settings.model.shape.dropout},
                        {"training data", inputs.train->fingerprint()},
                        {"data.order", settings.data.order},
                        {"window.samples", settings.window.samples},

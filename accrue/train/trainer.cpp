@@ -43,6 +43,13 @@ std::string formats_text(const Settings& settings) {
     return cat("sums ", settings.compute.sums, moments == "fp32" ? "" : ", moments " + moments);
 }
 
+std::string fresh_weights_text(const std::filesystem::path& folder) {
+    const bool has_weights = std::filesystem::exists(folder / "model.safetensors") ||
+                             std::filesystem::exists(folder / "model.safetensors.index.json");
+    return cat(folder.string(), has_weights ? " has weights, but model.weights is \"fresh\"" : " has no weights",
+               ": starting from fresh ones");
+}
+
 // One run in this process: built once, then stepped.
 class Trainer {
 public:
@@ -131,6 +138,9 @@ void Trainer::begin() {
     progress_.note(
         fmt::format("folder: {}{}", folder_.root.string(),
                     checkpoint ? fmt::format(", continued from step {}", engine_.state.step) : std::string()));
+    if (!checkpoint && !settings.model.from.empty() && settings.model.weights == "fresh") {
+        progress_.note(fresh_weights_text(settings.model.from));
+    }
     if (!checkpoint) {
         summary_.validation_before = validation_loss();
     }
@@ -234,12 +244,11 @@ std::string Trainer::sample_of_text() {
 
 void Trainer::write_report() const {
     const Settings& settings = inputs_.settings;
-    const std::string model = settings.model.from.empty() ? settings.model.preset : settings.model.from;
     write_text(
         folder_.report(),
         report_html(folder_.metrics(),
                     {.title = "accrue: " + folder_.root.filename().string(),
-                     .facts = {{"Model", model},
+                     .facts = {{"Model", name_of(settings.model)},
                                {"Parameters", std::to_string(engine_.model.parameters().trainable())},
                                {"Window", window_text(settings)},
                                {"Grain", fmt::format("{} sample(s)", settings.window.grain_samples)},
