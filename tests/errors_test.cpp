@@ -71,8 +71,8 @@ TEST_F(ErrorsTest, UnknownKeyAndWrongType) {
 }
 
 TEST_F(ErrorsTest, MissingAndTruncatedWeights) {
-    fs::remove(folder_ / "model" / "model.safetensors");
-    expect_error(train_arguments(), {"model.safetensors"});
+    fs::rename(folder_ / "model" / "model.safetensors", folder_ / "model" / "model-00001-of-00001.safetensors");
+    expect_error(train_arguments(), {"model-00001-of-00001.safetensors", "model.safetensors.index.json"});
     const std::string whole = read_text(golden("llama") / "model.safetensors");
     write_text(folder_ / "model" / "model.safetensors", whole.substr(0, whole.size() - 100));
     expect_error(train_arguments(), {"model.safetensors"});

@@ -21,6 +21,7 @@ struct Window {
     int64_t samples = 0;
     int64_t grain_samples = 1;
     bool ends_epoch = false;
+    bool is_short = false;  // the epoch ended before the window had the size that was asked for
 
     bool operator==(const Window&) const = default;
 
@@ -37,12 +38,17 @@ struct Window {
 
 // How large windows are: so many samples, or, with tokens > 0, as many samples as reach that many counted tokens.
 struct WindowSize {
+    // What becomes of the samples at the end of an epoch that do not fill a window.
+    enum class Last { kept, dropped };
+
     int64_t samples = 0;
     int64_t tokens = 0;
     int64_t grain_samples = 1;
+    Last last = Last::kept;
 };
 
-// The window that begins at a position. It never crosses the end of the epoch, so the last one may be short.
+// The window that begins at a position. It never crosses the end of the epoch, so the last one may be short, unless such
+// windows are dropped: then the last whole one ends the epoch, and only an epoch of less than one window has a short one.
 // weight_at(place) is asked only when the size is given in tokens.
 [[nodiscard]] Window window_at(const DataPosition& position, int64_t epoch_samples, const WindowSize& size,
                                const std::function<int64_t(int64_t place)>& weight_at);

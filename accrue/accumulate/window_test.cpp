@@ -50,6 +50,38 @@ TEST(WindowTest, AWindowInTokensClosesAtTheSampleThatReachesIt) {
     EXPECT_TRUE(last.ends_epoch);
 }
 
+// Samples of the windows in the first two epochs, as text: "4 4" with s behind a short one and | at an epoch's end.
+std::string windows_of(int64_t epoch_samples, const WindowSize& size, const std::vector<int64_t>& weights) {
+    std::string text;
+    for (DataPosition position; position.epoch < 2;) {
+        const Window window = window_at(position, epoch_samples, size,
+                                        [&](int64_t place) { return weights.at(static_cast<size_t>(place)); });
+        text += std::to_string(window.samples) + (window.is_short ? "s" : "") + (window.ends_epoch ? "|" : " ");
+        position = window.next();
+    }
+    return text;
+}
+
+TEST(WindowTest, OnlyAWindowThatTheEpochCouldNotFillIsShort) {
+    EXPECT_EQ(windows_of(10, {.samples = 4}, {}), "4 4 2s|4 4 2s|");
+    EXPECT_EQ(windows_of(8, {.samples = 4}, {}), "4 4|4 4|");
+    EXPECT_EQ(windows_of(3, {.samples = 64}, {}), "3s|3s|");
+    const std::vector<int64_t> weights = {3, 0, 5, 2, 9, 1};
+    EXPECT_EQ(windows_of(6, {.tokens = 8}, weights), "3 2 1s|3 2 1s|");
+    EXPECT_EQ(windows_of(5, {.tokens = 8}, weights), "3 2|3 2|") << "11 of 8 tokens is more than asked, not less";
+}
+
+TEST(WindowTest, AnEpochEndsWithItsLastWholeWindowWhereTheRestIsDropped) {
+    constexpr auto kDropped = WindowSize::Last::dropped;
+    EXPECT_EQ(windows_of(10, {.samples = 4, .last = kDropped}, {}), "4 4|4 4|");
+    EXPECT_EQ(windows_of(8, {.samples = 4, .last = kDropped}, {}), "4 4|4 4|");
+    EXPECT_EQ(windows_of(4, {.samples = 4, .last = kDropped}, {}), "4|4|");
+    const std::vector<int64_t> weights = {3, 0, 5, 2, 9, 1};
+    EXPECT_EQ(windows_of(6, {.tokens = 8, .last = kDropped}, weights), "3 2|3 2|");
+    EXPECT_EQ(windows_of(6, {.tokens = 20, .last = kDropped}, weights), "6|6|");
+    EXPECT_EQ(windows_of(6, {.tokens = 19, .last = kDropped}, weights), "5|5|");
+}
+
 TEST(WindowTest, CutKeepsEveryGrainInOrder) {
     const auto batches = cut({2, 3, 5, 7, 11}, 2);
     ASSERT_EQ(batches.size(), 3U);

@@ -9,6 +9,7 @@
 
 #include "accrue/assess/calibrate.h"
 #include "accrue/model/parameters.h"
+#include "accrue/train/epoch.h"
 
 namespace accrue {
 namespace {
@@ -148,8 +149,7 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
     findings.window_tokens = planner.window_tokens();
     findings.steps = settings.schedule.steps;
     findings.price_per_hour = request.price_per_hour;
-    findings.title = fmt::format("{}, {} parameters, {}, sums {}, moments {}",
-                                 settings.model.from.empty() ? settings.model.preset : settings.model.from,
+    findings.title = fmt::format("{}, {} parameters, {}, sums {}, moments {}", name_of(settings.model),
                                  decoder_parameters(inputs.model).list.trainable(), settings.compute.dtype,
                                  settings.compute.sums, settings.optimizer.moments);
     findings.window = fmt::format(
@@ -157,6 +157,7 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
         settings.window.tokens > 0 ? fmt::format("{} tokens in samples", settings.window.tokens)
                                    : fmt::format("{} samples", settings.window.samples),
         inputs.longest_sample(), static_cast<int64_t>(findings.window_grains), settings.window.grain_samples);
+    findings.epoch = epoch_text(settings, *inputs.train);
 
     const Rates rates = rates_for(inputs, pool, request, findings);
     const auto row_of = [&](Plan plan) {
@@ -190,6 +191,7 @@ Json plan_json(const PlanFindings& findings) {
     Json json = {{"planned_peak_bytes", shown.peak_bytes},
                  {"job", findings.title},
                  {"window", findings.window},
+                 {"epoch", findings.epoch},
                  {"memory", machine_json(findings)},
                  {"resident", resident_json(findings, shown)},
                  {"transient", transient_json(shown.plan)},

@@ -31,6 +31,7 @@ struct PlanRow {
 struct PlanFindings {
     std::string title;   // model and numbers
     std::string window;  // in words
+    std::string epoch;   // which windows the data makes; "" = not known
     MemoryFacts machine;
     MemoryBound budget;
     ProcessBase base;

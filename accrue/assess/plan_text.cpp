@@ -151,7 +151,8 @@ std::string cuts_text(const PlanFindings& findings) {
 
 std::string plan_text(const PlanFindings& findings) {
     const PlanRow& shown = shown_row(findings);
-    return fmt::format("job:        {}\nwindow:     {}\n", findings.title, findings.window) + machine_text(findings) +
+    return fmt::format("job:        {}\nwindow:     {}\n", findings.title, findings.window) +
+           (findings.epoch.empty() ? "" : fmt::format("epoch:      {}\n", findings.epoch)) + machine_text(findings) +
            "\n" + resident_text(shown) + transient_text(shown.plan) + "\n" + frontier_text(findings) + "\n" +
            chosen_text(findings) + "\n" + cuts_text(findings);
 }

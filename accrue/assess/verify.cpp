@@ -69,7 +69,7 @@ private:
 
 void Verifier::describe(const WindowRequest& request) {
     const Settings& settings = inputs_.settings;
-    report_.model = settings.model.from.empty() ? settings.model.preset : settings.model.from;
+    report_.model = name_of(settings.model);
     report_.parameters = lab_.engine().model.parameters().trainable();
     report_.device = lab_.device();
     report_.dtype = settings.compute.dtype;

@@ -94,8 +94,7 @@ WindowLab::WindowLab(const RunInputs& inputs, const WindowRequest& request, Part
 WindowLab::~WindowLab() = default;
 
 void WindowLab::find_window(const WindowRequest& request) {
-    const Settings::Window& sizes = inputs_.settings.window;
-    const WindowSize size{.samples = sizes.samples, .tokens = sizes.tokens, .grain_samples = sizes.grain_samples};
+    const WindowSize size = window_size_of(inputs_.settings.window);
     CheckpointPlace place = checkpoint_ ? place_of_checkpoint(*checkpoint_) : CheckpointPlace{};
     if (request.step > 0 && place.step >= request.step) {
         place = {};
@@ -108,6 +107,7 @@ void WindowLab::find_window(const WindowRequest& request) {
     if (request.most_grains > 0 && request.most_grains < window_.grains()) {
         window_.samples = request.most_grains * window_.grain_samples;
         window_.ends_epoch = false;
+        window_.is_short = false;
     }
     for (int64_t grain = 0; grain < window_.grains(); ++grain) {
         int64_t& tokens = grain_tokens_.emplace_back(0);

@@ -145,7 +145,7 @@ std::string run_folder_text(const fs::path& folder) {
         "{}: a run\nmodel:        {}\ndata:         {}\nwindow:       {}, grains of {}\nnumbers:      {}, sums {}, "
         "moments {}\n"
         "steps:        {} planned\n",
-        folder.string(), settings.model.from.empty() ? settings.model.preset : settings.model.from,
+        folder.string(), name_of(settings.model),
         settings.data.train.empty() ? "built-in stories" : fmt::format("{}", fmt::join(settings.data.train, ", ")),
         window.tokens > 0 ? fmt::format("{} tokens", window.tokens) : fmt::format("{} samples", window.samples),
         window.grain_samples, settings.compute.dtype, settings.compute.sums, settings.optimizer.moments,

@@ -1,5 +1,7 @@
 #include "accrue/model/model_folder.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -29,18 +31,35 @@ std::string shape_text(const std::vector<int64_t>& shape) {
     return text + "]";
 }
 
-std::vector<fs::path> weight_files(const fs::path& folder) {
-    const fs::path whole = folder / "model.safetensors";
-    if (fs::exists(whole)) {
-        return {whole};
+// A file that somebody meant to hold a model's weights, in a form or state that is not read.
+bool looks_like_weights(const std::string& name) {
+    const auto begins = [&name](const char* text) { return name.starts_with(text); };
+    const auto holds = [&name](const char* text) { return name.find(text) != std::string::npos; };
+    constexpr std::array kBeginnings = {"model",        "pytorch_model", "adapter_model",
+                                        "consolidated", "tf_model",      "flax_model"};
+    constexpr std::array kForms = {".safetensors", ".bin", ".pth", ".pt", ".h5", ".msgpack", ".ckpt"};
+    return holds(".gguf") || (std::any_of(kBeginnings.begin(), kBeginnings.end(), begins) &&
+                              std::any_of(kForms.begin(), kForms.end(), holds));
+}
+
+void refuse_other_weights(const fs::path& folder) {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+        names.insert(entry.path().filename().string());
     }
-    const fs::path index = folder / "model.safetensors.index.json";
-    if (!fs::exists(index)) {
-        throw Error(cat(folder.string(), " has neither model.safetensors nor model.safetensors.index.json. ",
-                        "Point model.from at a Hugging Face model folder with safetensors weights."));
+    const auto found = std::find_if(names.begin(), names.end(), looks_like_weights);
+    if (found != names.end()) {
+        throw Error(
+            cat(folder.string(), " has ", *found, ", but neither a readable model.safetensors nor ",
+                "model.safetensors.index.json. Only safetensors weights are read: fetch or convert them, or set ",
+                "model.weights to \"fresh\" to train this shape from fresh ones."));
     }
+}
+
+std::vector<fs::path> shards_of(const fs::path& index) {
     const auto json = nlohmann::json::parse(read_text(index), nullptr, false);
-    if (json.is_discarded() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
+    if (json.is_discarded() || !json.contains("weight_map") || !json["weight_map"].is_object() ||
+        json["weight_map"].empty()) {
         throw Error(cat(index.string(), " is not an index of shards: it has no \"weight_map\"."));
     }
     std::set<fs::path> files;
@@ -48,9 +67,29 @@ std::vector<fs::path> weight_files(const fs::path& folder) {
         if (!file.is_string()) {
             throw Error(cat(index.string(), ": weight_map.", tensor, " is not a file name."));
         }
-        files.insert(folder / file.get<std::string>());
+        files.insert(index.parent_path() / file.get<std::string>());
+    }
+    for (const fs::path& file : files) {
+        if (!fs::exists(file)) {
+            throw Error(cat(index.string(), " names ", file.filename().string(),
+                            ", which is not there. The model was not fetched whole: fetch the missing file."));
+        }
     }
     return {files.begin(), files.end()};
+}
+
+// Empty = the folder has no weights, and none were meant to be there.
+std::vector<fs::path> weight_files(const fs::path& folder) {
+    const fs::path whole = folder / "model.safetensors";
+    if (fs::exists(whole)) {
+        return {whole};
+    }
+    const fs::path index = folder / "model.safetensors.index.json";
+    if (fs::exists(index)) {
+        return shards_of(index);
+    }
+    refuse_other_weights(folder);
+    return {};
 }
 
 // GPT-2 files come with and without the "transformer." in front.
@@ -87,10 +126,21 @@ void load_tensor(const SafetensorsFile& file, const std::string& stored, const P
 
 }  // namespace
 
+bool has_model_weights(const fs::path& folder) {
+    return !weight_files(folder).empty();
+}
+
 void load_model_weights(const fs::path& folder, const ParameterList& parameters, std::span<float> weights) {
+    const std::vector<fs::path> paths = weight_files(folder);
+    if (paths.empty()) {
+        throw Error(cat(folder.string(),
+                        " has no weights: neither model.safetensors nor model.safetensors.index.json. ",
+                        "Its config.json is a shape that accrue train can start from with fresh weights; here a model ",
+                        "with weights is needed."));
+    }
     std::vector<std::unique_ptr<SafetensorsFile>> files;
     std::map<std::string, const SafetensorsFile*> stored;
-    for (const fs::path& path : weight_files(folder)) {
+    for (const fs::path& path : paths) {
         files.push_back(std::make_unique<SafetensorsFile>(path));
         for (const auto& [name, tensor] : files.back()->tensors()) {
             stored[name] = files.back().get();

@@ -10,6 +10,9 @@
 
 namespace accrue {
 
+// Does a folder with a config.json have weights? An error if it has them in a form that is not read, or not all of them.
+[[nodiscard]] bool has_model_weights(const std::filesystem::path& folder);
+
 // Fills the flat weights from folder/model.safetensors or the shards that folder/model.safetensors.index.json names.
 // Errors name file and tensor: missing, of another shape or type, unknown to the model, or not finite.
 void load_model_weights(const std::filesystem::path& folder, const ParameterList& parameters, std::span<float> weights);

@@ -87,27 +87,52 @@ Schedule schedule_of(const Settings::Schedule& settings) {
             .decay_fraction = settings.decay_fraction};
 }
 
+// A window given in tokens counts as that many samples of full length.
+double rate_for_tokens(const Engine::Rules::TunedRate& tuned, int64_t tokens) {
+    const double samples = static_cast<double>(tokens) / static_cast<double>(tuned.sample_tokens);
+    return scaled_rate(tuned.rate, tuned.rule, samples, tuned.samples);
+}
+
 Engine::Rules rules_of(const Settings& settings, int64_t longest_sample) {
     static const std::map<std::string, RateRule> kRules = {
         {"none", RateRule::none}, {"sqrt", RateRule::sqrt}, {"linear", RateRule::linear}};
     const auto& window = settings.window;
-    // A window given in tokens counts as that many samples of full length.
-    const double samples = window.tokens > 0 ? static_cast<double>(window.tokens) / static_cast<double>(longest_sample)
-                                             : static_cast<double>(window.samples);
-    return {.window = {.samples = window.samples, .tokens = window.tokens, .grain_samples = window.grain_samples},
+    const auto& optimizer = settings.optimizer;
+    const Engine::Rules::TunedRate tuned{.rate = optimizer.rate,
+                                         .rule = kRules.at(optimizer.rate_rule),
+                                         .samples = optimizer.rate_samples,
+                                         .sample_tokens = longest_sample};
+    return {.window = window_size_of(window),
             .micro_batch_grains = window.micro_batch_grains > 0
                                       ? window.micro_batch_grains
                                       : default_micro_batch_grains(settings, longest_sample, 1),
             .schedule = schedule_of(settings.schedule),
-            .rate = scaled_rate(settings.optimizer.rate, kRules.at(settings.optimizer.rate_rule), samples,
-                                settings.optimizer.rate_samples),
-            .beta2 = settings.optimizer.beta2,
-            .beta2_half_life_tokens = static_cast<double>(settings.optimizer.beta2_half_life_tokens),
-            .clip_norm = settings.optimizer.clip_norm,
+            .rate = window.tokens > 0
+                        ? rate_for_tokens(tuned, window.tokens)
+                        : scaled_rate(tuned.rate, tuned.rule, static_cast<double>(window.samples), tuned.samples),
+            .tuned = tuned,
+            .beta2 = optimizer.beta2,
+            .beta2_half_life_tokens = static_cast<double>(optimizer.beta2_half_life_tokens),
+            .clip_norm = optimizer.clip_norm,
             .rounding_seed = seed_for(settings, kSumRounding)};
 }
 
 }  // namespace
+
+double Engine::Rules::rate_of(const Window& taken, int64_t counted_tokens) const {
+    if (!taken.is_short) {
+        return rate;
+    }
+    return window.tokens > 0 ? rate_for_tokens(tuned, counted_tokens)
+                             : scaled_rate(tuned.rate, tuned.rule, static_cast<double>(taken.samples), tuned.samples);
+}
+
+WindowSize window_size_of(const Settings::Window& settings) {
+    return {.samples = settings.samples,
+            .tokens = settings.tokens,
+            .grain_samples = settings.grain_samples,
+            .last = settings.last == "drop" ? WindowSize::Last::dropped : WindowSize::Last::kept};
+}
 
 int64_t default_micro_batch_grains(const Settings& settings, int64_t longest_sample, int threads) {
     const int64_t grain_rows = std::max<int64_t>(1, settings.window.grain_samples * longest_sample);

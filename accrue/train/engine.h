@@ -32,11 +32,21 @@ struct Engine {
         WindowSize window;
         int64_t micro_batch_grains = 1;
         Schedule schedule;
-        double rate = 0;  // the peak, after scaling to the window
+        double rate = 0;  // the peak, after scaling to a whole window
+        // What it was scaled from, for short windows.
+        struct TunedRate {
+            double rate = 0;
+            RateRule rule = RateRule::none;
+            int64_t samples = 0;        // 0 = the rate is taken as it is
+            int64_t sample_tokens = 1;  // of a sample of full length
+        } tuned;
         double beta2 = 0;
         double beta2_half_life_tokens = 0;
         double clip_norm = 0;
         uint64_t rounding_seed = 0;  // of stochastic sums
+
+        // The peak rate of a window that counts so many tokens: a short one's follows its own size.
+        [[nodiscard]] double rate_of(const Window& taken, int64_t counted_tokens) const;
     } rules;
 
     // What a run is between two steps, besides weights and moments.
@@ -67,6 +77,9 @@ private:
     Leased<float> master_;
     LeasedAny copy_;
 };
+
+// How large the settings want windows; window.grain_samples must be resolved.
+[[nodiscard]] WindowSize window_size_of(const Settings::Window& settings);
 
 // What the settings say about recomputing, for a model of so many layers. "auto" recomputes nothing.
 [[nodiscard]] Choices choices_of(const Settings& settings, int64_t layers);

@@ -8,7 +8,9 @@
 #include "accrue/data/input_stream.h"
 #include "accrue/data/stories.h"
 #include "accrue/data/tokenizer_files.h"
+#include "accrue/train/epoch.h"
 #include "accrue/train/run_folder.h"
+#include "accrue/train/start.h"
 #include "accrue/train/state.h"
 
 namespace accrue {
@@ -118,9 +120,13 @@ ModelConfig run_model_config(const Settings& settings, const Tokenizer* tokenize
             return std::move(*stored);
         }
     }
-    return settings.model.from.empty()
-               ? preset_config_for(settings.model.preset, tokenizer == nullptr ? 0 : tokenizer->vocabulary())
-               : read_model_config(settings.model.from, longest);
+    if (!settings.model.from.empty()) {
+        return read_model_config(settings.model.from, longest);
+    }
+    const Words words = tokenizer == nullptr
+                            ? Words{}
+                            : Words{.count = tokenizer->vocabulary(), .end_of_document = tokenizer->end_of_document()};
+    return shaped_config(settings.model.preset, settings.model.shape, words);
 }
 
 void copy_tokenizer_files(const Settings& settings, const std::filesystem::path& model_folder) {
@@ -231,12 +237,18 @@ RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress) 
     inputs.model = run_model_config(settings, inputs.tokenizer.get(), longest);
     if (longest > inputs.model.positions) {
         throw Error(cat("data.sequence_length: samples have up to ", longest, " tokens, but the model has only ",
-                        inputs.model.positions, " positions. Set data.sequence_length to at most that."));
+                        inputs.model.positions, " positions. Set data.sequence_length to at most that",
+                        settings.model.from.empty() ? ", or model.positions to more." : "."));
     }
     check_tokens(*inputs.train, inputs.model);
     if (inputs.validation) {
         check_tokens(*inputs.validation, inputs.model);
     }
+    // Decided once: a run that is continued finds it in its run.toml and does not look at the folder's weights again.
+    if (settings.model.weights == "auto" && !settings.model.from.empty()) {
+        settings.model.weights = starts_fresh(settings.model) ? "fresh" : "loaded";
+    }
+    check_epoch(settings.window, *inputs.train);
     if (settings.window.grain_samples == 0) {
         settings.window.grain_samples = default_grain_samples(longest);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <toml++/toml.h>
 
@@ -35,6 +36,8 @@ private:
     void check_section(const std::string& name, const toml::node& node, const std::string& where) const;
     void take(const Setting& setting, const toml::node& node, const SettingSource& source);
     [[nodiscard]] const Given* given(const std::string& key) const;
+    void refuse_shape_beside_folder() const;
+    void choose_model(Settings::Model& model) const;
     [[nodiscard]] bool second_is_chosen(const std::string& first_key, const std::string& second_key) const;
 
     std::vector<Setting> table_ = settings_table();
@@ -131,19 +134,53 @@ bool Reader::second_is_chosen(const std::string& first_key, const std::string& s
     return second != nullptr && (first == nullptr || second->kind == SettingSource::Kind::override);
 }
 
+// A shape changes a preset or stands alone, but never changes a folder's.
+void Reader::refuse_shape_beside_folder() const {
+    const Settings defaults;
+    for (const Setting& setting : table_) {
+        const bool is_of_shape = setting.section == "model" &&
+                                 !std::set<std::string_view>{"preset", "from", "weights"}.contains(setting.name);
+        if (is_of_shape && setting.value_text(settings_) != setting.value_text(defaults)) {
+            throw Error(cat(given_.at(setting.key()).where, ": ", setting.key(), " cannot go with model.from (",
+                            given_.at("model.from").where,
+                            "), whose config.json has the shape. Leave one of them out."));
+        }
+    }
+}
+
+void Reader::choose_model(Settings::Model& model) const {
+    const bool is_folder = second_is_chosen("model.preset", "model.from");
+    const bool is_family = second_is_chosen("model.preset", "model.family");
+    if (is_folder) {
+        refuse_shape_beside_folder();
+    } else {
+        model.from.clear();
+    }
+    if (is_folder || is_family) {
+        model.preset.clear();
+    }
+    if (!is_family) {
+        model.shape.family.clear();
+    }
+    if (model.preset.empty() && model.from.empty() && model.shape.family.empty()) {
+        throw Error("model.preset, model.from and model.family are all empty. Give one of them.");
+    }
+    if (model.weights == "loaded" && model.from.empty()) {
+        throw Error(
+            "model.weights is \"loaded\", but there is no model.from to load them from. Name a folder there, or "
+            "leave model.weights at \"auto\".");
+    }
+}
+
 Settings Reader::finished() const {
     Settings result = settings_;
-    auto& model = result.model;
-    (second_is_chosen("model.preset", "model.from") ? model.preset : model.from).clear();
-    if (model.preset.empty() && model.from.empty()) {
-        throw Error("model.preset and model.from are both empty. Give one of them.");
-    }
+    choose_model(result.model);
     auto& window = result.window;
     (second_is_chosen("window.samples", "window.tokens") ? window.samples : window.tokens) = 0;
     if (window.samples == 0 && window.tokens == 0) {
         throw Error("window.samples and window.tokens are both 0, so that a window is empty. Give one of them.");
     }
-    if (!given_.contains("optimizer.rate") && model.preset == "tiny") {
+    if (!given_.contains("optimizer.rate") && result.model.preset == "tiny") {
         result.optimizer.rate = kTinyRate;
     }
     auto& schedule = result.schedule;
@@ -158,6 +195,24 @@ Settings Reader::finished() const {
 }
 
 }  // namespace
+
+std::string name_of(const Settings::Model& model) {
+    if (!model.from.empty()) {
+        return model.from;
+    }
+    const ModelShape& shape = model.shape;
+    std::string sizes;
+    for (const auto& [name, size] : {std::pair{"layers", shape.layers},
+                                     {"width", shape.width},
+                                     {"heads", shape.heads},
+                                     {"key_heads", shape.key_heads},
+                                     {"ffn", shape.ffn},
+                                     {"positions", shape.positions},
+                                     {"vocabulary", shape.vocabulary}}) {
+        sizes += size > 0 ? cat(sizes.empty() ? "" : ", ", name, " ", size) : "";
+    }
+    return cat(model.preset.empty() ? shape.family : model.preset, sizes.empty() ? "" : cat(" (", sizes, ")"));
+}
 
 Settings read_settings(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
     Reader reader;

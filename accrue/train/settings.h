@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "accrue/model/shape.h"
+
 namespace accrue {
 
 // Tokens of a sample, and of a micro-batch: far above what any machine holds.
@@ -16,7 +18,9 @@ inline constexpr int64_t kMostTokensAtOnce = 16'777'216;
 struct Settings {
     struct Model {
         std::string preset = "tiny";
-        std::string from;
+        std::string from = {};
+        std::string weights = "auto";
+        ModelShape shape = {};
         bool operator==(const Model&) const = default;
     } model;
     struct Data {
@@ -35,6 +39,7 @@ struct Settings {
     struct Window {
         int64_t samples = 32;
         int64_t tokens = 0;
+        std::string last = "short";
         int64_t grain_samples = 0;
         int64_t micro_batch_grains = 0;
         bool operator==(const Window&) const = default;
@@ -94,6 +99,8 @@ struct Settings {
 inline constexpr std::string_view kResolvedSettingsMark = "# Every setting of a run, as accrue train resolved it.\n";
 // Every setting as TOML, in a fixed order: reading it back gives the same settings.
 [[nodiscard]] std::string to_toml(const Settings& settings);
+// A model in a few words: its folder, or its preset or family and the sizes that were given.
+[[nodiscard]] std::string name_of(const Settings::Model& model);
 // One line per key with its default and meaning, for help.
 [[nodiscard]] std::string describe_settings();
 

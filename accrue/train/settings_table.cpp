@@ -31,12 +31,67 @@ std::vector<Setting> model_settings() {
     return {
         {.name = "preset",
          .place = [](Settings& s) -> SettingPlace { return &s.model.preset; },
-         .meaning = "a model of known shape with fresh weights; \"\" = that of model.from",
+         .meaning = "a model of known shape with fresh weights; \"\" = that of model.from or model.family",
          .values = std::move(presets)},
         {.name = "from",
          .place = [](Settings& s) -> SettingPlace { return &s.model.from; },
-         .meaning = "or a folder in Hugging Face's layout: config.json, model.safetensors",
+         .meaning = "or a folder in Hugging Face's layout: config.json and model.safetensors, or config.json alone",
          .text = Setting::Text::path},
+        {.name = "weights",
+         .place = [](Settings& s) -> SettingPlace { return &s.model.weights; },
+         .meaning =
+             "what a run begins with: fresh weights, or those loaded from model.from; auto = loaded if it has any",
+         .values = {"auto", "fresh", "loaded"}},
+    };
+}
+
+// What [model] says of a shape.
+std::vector<Setting> shape_settings() {
+    std::vector<std::string> families = shape_families();
+    families.emplace_back();
+    constexpr Bounds kSize = {.at_least = 0, .limit = kMostCount};
+    return {
+        {.name = "family",
+         .place = [](Settings& s) -> SettingPlace { return &s.model.shape.family; },
+         .meaning = "or a family, whose shape the next keys give; \"\" = that of the preset, whose shape they change",
+         .values = std::move(families)},
+        {.name = "layers",
+         .place = [](Settings& s) -> SettingPlace { return &s.model.shape.layers; },
+         .meaning = "blocks of attention and MLP; 0 = the preset's",
+         .bounds = kSize},
+        {.name = "width",
+         .place = [](Settings& s) -> SettingPlace { return &s.model.shape.width; },
+         .meaning = "numbers in a token's vector, a multiple of heads; 0 = the preset's",
+         .bounds = kSize},
+        {.name = "heads",
+         .place = [](Settings& s) -> SettingPlace { return &s.model.shape.heads; },
+         .meaning = "attention heads of a layer; 0 = the preset's",
+         .bounds = kSize},
+        {.name = "key_heads",
+         .place = [](Settings& s) -> SettingPlace { return &s.model.shape.key_heads; },
+         .meaning = "heads of keys and values, a divisor of heads; 0 = as many as heads, or the preset's if heads is",
+         .bounds = kSize},
+        {.name = "ffn",
+         .place = [](Settings& s) -> SettingPlace { return &s.model.shape.ffn; },
+         .meaning = "inner width of the MLP; 0 = the preset's, or for another width 4 times it (gpt2) or 8/3 of it, "
+                    "rounded up",
+         .bounds = kSize},
+        {.name = "positions",
+         .place = [](Settings& s) -> SettingPlace { return &s.model.shape.positions; },
+         .meaning = "the longest sequence the model takes; 0 = the preset's, or 1,024",
+         .bounds = kSize},
+        {.name = "vocabulary",
+         .place = [](Settings& s) -> SettingPlace { return &s.model.shape.vocabulary; },
+         .meaning = "rows of the embedding; 0 = the preset's, or enough for the tokenizer in a multiple of 64",
+         .bounds = kSize},
+        {.name = "tied",
+         .place = [](Settings& s) -> SettingPlace { return &s.model.shape.tied; },
+         .meaning =
+             "the head shares the embedding's weights: true, false, or \"\" = as in the preset; alone, gpt2 does"},
+        {.name = "dropout",
+         .place = [](Settings& s) -> SettingPlace { return &s.model.shape.dropout; },
+         .meaning = "the share of attention, for gpt2 also of embedding and residual, that training drops",
+         .bounds = {.at_least = 0, .below = 1}},
     };
 }
 
@@ -100,6 +155,10 @@ std::vector<Setting> window_settings() {
          .place = [](Settings& s) -> SettingPlace { return &s.window.tokens; },
          .meaning = "or counted tokens: the window closes at the first sample that reaches them; 0 = go by samples",
          .bounds = {.at_least = 0, .limit = kMostTokens}},
+        {.name = "last",
+         .place = [](Settings& s) -> SettingPlace { return &s.window.last; },
+         .meaning = "the last window of an epoch, if the samples do not fill it: taken as it is, or left out",
+         .values = {"short", "drop"}},
         {.name = "grain_samples",
          .place = [](Settings& s) -> SettingPlace { return &s.window.grain_samples; },
          .meaning = "samples of a grain, part of the run's definition; 0 = about 1,024 tokens",
@@ -127,7 +186,7 @@ std::vector<Setting> optimizer_settings() {
          .bounds = {.at_least = 0, .limit = kMostCount}},
         {.name = "rate_rule",
          .place = [](Settings& s) -> SettingPlace { return &s.optimizer.rate_rule; },
-         .meaning = "how the rate follows the window, with rate_samples",
+         .meaning = "how the rate follows the window, with rate_samples; a short last window's too",
          .values = {"none", "sqrt", "linear"}},
         {.name = "beta1",
          .place = [](Settings& s) -> SettingPlace { return &s.optimizer.beta1; },
@@ -264,6 +323,7 @@ std::vector<Setting> settings_table() {
         }
     };
     add("model", model_settings());
+    add("model", shape_settings());
     add("data", data_settings());
     add("window", window_settings());
     add("optimizer", optimizer_settings());

@@ -12,7 +12,8 @@
 namespace accrue {
 
 // Where a setting's value lies; its type is the type that the setting takes.
-using SettingPlace = std::variant<bool*, int64_t*, double*, std::string*, std::vector<std::string>*>;
+using SettingPlace =
+    std::variant<bool*, std::optional<bool>*, int64_t*, double*, std::string*, std::vector<std::string>*>;
 
 // What a number may be. A bound that is not there does not bind.
 struct Bounds {

@@ -74,10 +74,11 @@ TEST_F(SettingsTest, TheListOfKeysIsFrozen) {
     }
     EXPECT_EQ(
         keys,
-        "model.preset model.from "
+        "model.preset model.from model.weights model.family model.layers model.width model.heads model.key_heads "
+        "model.ffn model.positions model.vocabulary model.tied model.dropout "
         "data.train data.validation data.order data.sequence_length data.tokenizer data.layout data.reset_attention "
         "data.validation_fraction data.chat_format data.skip_bad "
-        "window.samples window.tokens window.grain_samples window.micro_batch_grains "
+        "window.samples window.tokens window.last window.grain_samples window.micro_batch_grains "
         "optimizer.name optimizer.rate optimizer.rate_samples optimizer.rate_rule optimizer.beta1 optimizer.beta2 "
         "optimizer.beta2_half_life_tokens optimizer.epsilon optimizer.momentum optimizer.nesterov "
         "optimizer.weight_decay optimizer.clip_norm optimizer.moments "
@@ -108,7 +109,19 @@ TEST_F(SettingsTest, DefaultsAreAllowedValues) {
 // here.
 TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
     const Settings settings{
-        .model = {.preset = "gpt2-124m", .from = ""},
+        .model = {.preset = "gpt2-124m",
+                  .from = "",
+                  .weights = "fresh",
+                  .shape = {.family = "",
+                            .layers = 1,
+                            .width = 2,
+                            .heads = 3,
+                            .key_heads = 4,
+                            .ffn = 5,
+                            .positions = 6,
+                            .vocabulary = 7,
+                            .tied = false,
+                            .dropout = 0.5}},
         .data = {.train = {"/a \"b\"\\c.txt", "/d\n\x7f.txt"},
                  .validation = {"/\u00fc.safetensors"},
                  .order = "sequential",
@@ -119,7 +132,7 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
                  .validation_fraction = 0.25,
                  .chat_format = "plain",
                  .skip_bad = true},
-        .window = {.samples = 0, .tokens = 524288, .grain_samples = 3, .micro_batch_grains = 2},
+        .window = {.samples = 0, .tokens = 524288, .last = "drop", .grain_samples = 3, .micro_batch_grains = 2},
         .optimizer = {.name = "sgd",
                       .rate = 0.1 + 0.2,
                       .rate_samples = 9,
@@ -150,8 +163,13 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
     };
     EXPECT_EQ(read(to_toml(settings)), settings);
     Settings from_folder = settings;
-    from_folder.model = {.preset = "", .from = "/model"};
+    from_folder.model = {.preset = "", .from = "/model", .weights = "loaded", .shape = {}};
     EXPECT_EQ(read(to_toml(from_folder)), from_folder);
+    Settings of_family = settings;
+    of_family.model.preset = "";
+    of_family.model.shape.family = "llama";
+    of_family.model.shape.tied = true;
+    EXPECT_EQ(read(to_toml(of_family)), of_family);
 }
 
 TEST_F(SettingsTest, AFileAndOverridesAreTakenInOrder) {
@@ -214,7 +232,8 @@ TEST_F(SettingsTest, BothPartsOfAPairAreRefused) {
 TEST_F(SettingsTest, NeitherPartOfAPairIsRefused) {
     EXPECT_EQ(error("window.samples = 0\n"),
               "window.samples and window.tokens are both 0, so that a window is empty. Give one of them.");
-    EXPECT_EQ(error("model.preset = ''\n"), "model.preset and model.from are both empty. Give one of them.");
+    EXPECT_EQ(error("model.preset = ''\n"),
+              "model.preset, model.from and model.family are all empty. Give one of them.");
 }
 
 TEST_F(SettingsTest, AnUnknownKeyIsRefusedWithTheNearest) {

@@ -35,6 +35,7 @@ std::string list_text(const std::vector<std::string>& texts) {
 
 struct ValueText {
     std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
+    std::string operator()(const std::optional<bool>* value) const { return *value ? (*this)(&**value) : "\"\""; }
     std::string operator()(const int64_t* value) const { return std::to_string(*value); }
     std::string operator()(const double* value) const { return number_text(*value); }
     std::string operator()(const std::string* value) const { return toml_string(*value); }
@@ -43,6 +44,7 @@ struct ValueText {
 
 struct TypeText {
     std::string operator()(const bool*) const { return "true or false"; }
+    std::string operator()(const std::optional<bool>*) const { return "true, false or \"\""; }
     std::string operator()(const int64_t*) const { return "an integer"; }
     std::string operator()(const double*) const { return "a number"; }
     std::string operator()(const std::string*) const { return "a text in quotes"; }

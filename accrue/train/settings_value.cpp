@@ -84,6 +84,14 @@ struct ValueTaker {
         *place = *node.value_exact<bool>();
     }
 
+    void operator()(std::optional<bool>* place) const {
+        const bool is_open = node.is_string() && node.value_exact<std::string>()->empty();
+        if (!node.is_boolean() && !is_open) {
+            wrong_type();
+        }
+        *place = node.value_exact<bool>();
+    }
+
     void operator()(int64_t* place) const {
         if (!node.is_integer()) {
             wrong_type();

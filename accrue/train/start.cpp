@@ -15,10 +15,15 @@ SampleOrder sample_order_of(const Settings& settings, int64_t samples) {
             static_cast<uint64_t>(settings.run.seed), samples};
 }
 
+bool starts_fresh(const Settings::Model& model) {
+    return model.from.empty() || model.weights == "fresh" ||
+           (model.weights == "auto" && !has_model_weights(model.from));
+}
+
 void load_first_weights(Engine& engine, const Settings& settings) {
     const View<float> master = engine.weights.master;
     const std::span<float> flat(master.data, static_cast<size_t>(master.columns));
-    if (settings.model.from.empty()) {
+    if (starts_fresh(settings.model)) {
         initialize_weights(engine.model.parameters(), static_cast<uint64_t>(settings.run.seed), flat);
     } else {
         load_model_weights(settings.model.from, engine.model.parameters(), flat);

@@ -159,11 +159,14 @@ Json state_json(const Engine& engine, const std::string& definition, const std::
     return json;
 }
 
-// A key's value in a checkpoint; moments were fp32 before they were part of a definition, and what a model computes by was
-// not told.
+// A key's value in a checkpoint. What became part of a definition later had one value before, except what a model computes
+// by, which was not told.
 Json defined(const Json& stored, const std::string& key, const Json& wanted) {
-    const Json before = key == "optimizer.moments" ? Json("fp32") : key == "model" ? wanted : Json();
-    return stored.contains(key) ? stored.at(key) : before;
+    static const Json kBefore = {{"optimizer.moments", "fp32"}, {"window.last", "short"}};
+    if (stored.contains(key)) {
+        return stored.at(key);
+    }
+    return key == "model" ? wanted : kBefore.value(key, Json());
 }
 
 // Another model than the checkpoint's, of the same shape: somebody changed its config.json.
@@ -208,6 +211,7 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
                        {"data.order", settings.data.order},
                        {"window.samples", settings.window.samples},
                        {"window.tokens", settings.window.tokens},
+                       {"window.last", settings.window.last},
                        {"window.grain_samples", settings.window.grain_samples},
                        {"optimizer.name", settings.optimizer.name},
                        {"optimizer.moments", settings.optimizer.moments},

@@ -144,7 +144,7 @@ std::optional<StepReport> run_step(Engine& engine, const BatchSource& data, cons
     report.tokens = ledger.counted_tokens();
     report.replays = engine.state.replays;
     report.micro_batches = (window.grains() + rules.micro_batch_grains - 1) / rules.micro_batch_grains;
-    report.rate = rules.rate * rules.schedule.factor(engine.state.step);
+    report.rate = rules.rate_of(window, report.tokens) * rules.schedule.factor(engine.state.step);
     report.beta2 = rules.beta2_half_life_tokens > 0
                        ? beta2_for_half_life(rules.beta2_half_life_tokens, static_cast<double>(report.tokens))
                        : rules.beta2;

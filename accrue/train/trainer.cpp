@@ -16,6 +16,7 @@
 #include "accrue/observe/metrics.h"
 #include "accrue/observe/report.h"
 #include "accrue/train/engine.h"
+#include "accrue/train/epoch.h"
 #include "accrue/train/evaluate.h"
 #include "accrue/train/generate.h"
 #include "accrue/train/load_ahead.h"
@@ -40,6 +41,13 @@ std::string window_text(const Settings& settings) {
 std::string formats_text(const Settings& settings) {
     const std::string& moments = settings.optimizer.moments;
     return cat("sums ", settings.compute.sums, moments == "fp32" ? "" : ", moments " + moments);
+}
+
+std::string fresh_weights_text(const std::filesystem::path& folder) {
+    const bool has_weights = std::filesystem::exists(folder / "model.safetensors") ||
+                             std::filesystem::exists(folder / "model.safetensors.index.json");
+    return cat(folder.string(), has_weights ? " has weights, but model.weights is \"fresh\"" : " has no weights",
+               ": starting from fresh ones");
 }
 
 // One run in this process: built once, then stepped.
@@ -141,6 +149,9 @@ void Trainer::begin() {
     progress_.note(fmt::format("window: {}, grains of {} sample(s), {} grain(s) a micro-batch, {}",
                                window_text(settings), settings.window.grain_samples, engine_.rules.micro_batch_grains,
                                formats_text(settings)));
+    if (const std::string epoch = epoch_text(settings, *inputs_.train); !epoch.empty()) {
+        progress_.note(epoch);
+    }
     progress_.note(fmt::format("device: {}; {}; memory planned: {}, {}", kernels_->description(),
                                settings.compute.dtype, format_bytes(plan_.peak_bytes()), text_of(plan_.plan())));
     progress_.note(
@@ -156,6 +167,9 @@ void Trainer::begin() {
     for (const std::string& note :
          inputs_.validation ? notes_on(*inputs_.validation, "validation data") : std::vector<std::string>()) {
         progress_.note(note);
+    }
+    if (!checkpoint && !settings.model.from.empty() && settings.model.weights == "fresh") {
+        progress_.note(fresh_weights_text(settings.model.from));
     }
     if (!checkpoint) {
         summary_.validation_before = validation_loss();
@@ -260,12 +274,11 @@ std::string Trainer::sample_of_text() {
 
 void Trainer::write_report() const {
     const Settings& settings = inputs_.settings;
-    const std::string model = settings.model.from.empty() ? settings.model.preset : settings.model.from;
     write_text(
         folder_.report(),
         report_html(folder_.metrics(),
                     {.title = "accrue: " + folder_.root.filename().string(),
-                     .facts = {{"Model", model},
+                     .facts = {{"Model", name_of(settings.model)},
                                {"Parameters", std::to_string(engine_.model.parameters().trainable())},
                                {"Window", window_text(settings)},
                                {"Grain", fmt::format("{} sample(s)", settings.window.grain_samples)},
