@@ -1,4 +1,4 @@
-#include "accrue/observe/byte_progress.h"
+#include "accrue/observe/work_progress.h"
 
 #include <utility>
 
@@ -11,31 +11,45 @@ namespace {
 
 // A terminal is drawn often enough to look alive; a file is not filled with lines.
 constexpr double kTerminalSeconds = 0.1;
+constexpr double kFirstPlainSeconds = 1;
 constexpr double kPlainSeconds = 5;
 
 }  // namespace
 
-ByteProgress::ByteProgress(std::FILE* out, bool is_terminal, std::string doing, std::function<double()> now)
-    : out_(out), is_terminal_(is_terminal), doing_(std::move(doing)), now_(std::move(now)), line_(out) {}
+WorkProgress::WorkProgress(std::FILE* out, bool is_terminal, std::string doing, std::string unit,
+                           std::function<double()> now)
+    : out_(out),
+      is_terminal_(is_terminal),
+      doing_(std::move(doing)),
+      unit_(std::move(unit)),
+      now_(std::move(now)),
+      line_(out) {}
 
-void ByteProgress::report(int64_t bytes_done, int64_t bytes_total) {
+StatusFacts WorkProgress::facts_of(int64_t done, int64_t total, double seconds) const {
+    const bool is_bytes = unit_ == "bytes";
+    const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0;
+    const double rate = static_cast<double>(done) / seconds;
+    StatusFacts facts{.texts = {fmt::format("{} {:.0f}%", doing_, 100 * share)}, .done = share};
+    facts.texts.push_back(is_bytes ? fmt::format("{} of {}", format_bytes(done), format_bytes(total))
+                                   : fmt::format("{} of {} {}", done, total, unit_));
+    facts.texts.push_back(fmt::format("{} left", short_duration(static_cast<double>(total - done) / rate)));
+    if (is_bytes && seconds > 0) {
+        facts.texts.push_back(fmt::format("{:.1f} MB/s", rate / 1e6));
+    }
+    return facts;
+}
+
+void WorkProgress::report(int64_t done, int64_t total) {
     const double now = now_();
     if (!std::exchange(begun_, true)) {
-        start_ = last_shown_ = now;
-        return;  // nothing can be said of the rate yet
+        start_ = now;
+        next_shown_ = is_terminal_ ? now : now + kFirstPlainSeconds;
     }
-    if (now - last_shown_ < (is_terminal_ ? kTerminalSeconds : kPlainSeconds)) {
+    if (now < next_shown_) {
         return;
     }
-    last_shown_ = now;
-    const auto done = static_cast<double>(bytes_done);
-    const auto total = static_cast<double>(bytes_total);
-    const double rate = done / (now - start_);
-    StatusFacts facts{.texts = {fmt::format("{} {:.0f}%", doing_, bytes_total > 0 ? 100 * done / total : 0),
-                                fmt::format("{} of {}", format_bytes(bytes_done), format_bytes(bytes_total)),
-                                fmt::format("{} left", short_duration((total - done) / rate)),
-                                fmt::format("{:.1f} MB/s", rate / 1e6)},
-                      .done = bytes_total > 0 ? done / total : 0};
+    next_shown_ = now + (is_terminal_ ? kTerminalSeconds : kPlainSeconds);
+    StatusFacts facts = facts_of(done, total, now - start_);
     if (is_terminal_) {
         line_.draw(std::move(facts));
         return;
@@ -44,12 +58,12 @@ void ByteProgress::report(int64_t bytes_done, int64_t bytes_total) {
     std::fflush(out_);
 }
 
-void ByteProgress::finish() {
+void WorkProgress::finish() {
     line_.clear();
     begun_ = false;
 }
 
-double ByteProgress::seconds() const {
+double WorkProgress::seconds() const {
     return begun_ ? now_() - start_ : 0;
 }
 
