@@ -85,35 +85,33 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
     return entries;
 }
 
-// Clears up after a writer that was killed: half a checkpoint goes; a replaced one comes back if nothing took its
-// place.
-void settle(const fs::path& folder) {
-    for (const fs::path& entry : entries_of(folder)) {
-        const std::string name = entry.filename().string();
-        const bool hidden = name.starts_with(cat(".", kStep));
-        if (hidden && name.ends_with(kReplaced)) {
-            const fs::path place = folder / name.substr(1, name.size() - 1 - kReplaced.size());
-            if (is_there(place)) {
-                remove_tree(entry);
-            } else {
-                rename_or_fail(entry, place);
-            }
-        } else if (hidden && name.ends_with(kPartial)) {
-            remove_tree(entry);
+int64_t tensor_bytes(const std::vector<CheckpointFile>& files) {
+    int64_t bytes = 0;
+    for (const CheckpointFile& file : files) {
+        for (const TensorToStore& tensor : file.tensors) {
+            bytes += static_cast<int64_t>(tensor.bytes.size());
         }
     }
+    return bytes;
 }
 
-void write_files(const fs::path& partial, const std::vector<CheckpointFile>& files, const std::string& state_json) {
+void write_files(const fs::path& partial, const std::vector<CheckpointFile>& files, const std::string& state_json,
+                 const LongWork& work) {
     Manifest manifest;
     for (const CheckpointFile& file : files) {
         const std::string name = cat(file.name, kEnding);
-        if (manifest.files.contains(name)) {
+        if (!manifest.files.emplace(name, Manifest::File{}).second) {
             throw Error(cat("a checkpoint was given two files named ", name));
         }
-        const std::string checksum = write_safetensors(partial / name, file.tensors);
-        manifest.files[name] = {InputFile(partial / name).size(), checksum};
     }
+    WorkCount count(work, tensor_bytes(files));
+    work.run(std::ssize(files), [&](int64_t item) {
+        const CheckpointFile& file = files[static_cast<size_t>(item)];
+        const std::string name = cat(file.name, kEnding);
+        const std::string checksum =
+            write_safetensors(partial / name, file.tensors, [&](int64_t bytes) { count.add(bytes); });
+        manifest.files.at(name) = {InputFile(partial / name).size(), checksum};
+    });
     const auto put = [&](std::string_view name, std::string_view text) {
         OutputFile file(partial / name);
         file.write(text);
@@ -150,34 +148,25 @@ void move_into_place(const fs::path& folder, int64_t step, const fs::path& parti
 }
 
 // The checksum of a file, read in pieces.
-std::string checksum_of(const InputFile& file) {
-    std::vector<std::byte> piece(static_cast<size_t>(std::min<int64_t>(file.size(), int64_t{4} << 20)));
+std::string checksum_of(const InputFile& file, WorkCount& count) {
+    std::vector<std::byte> piece(static_cast<size_t>(std::min<int64_t>(file.size(), int64_t{1} << 18)));
     Hasher hasher;
     for (int64_t place = 0; place < file.size(); place += static_cast<int64_t>(piece.size())) {
         const auto part = std::span(piece).first(std::min(piece.size(), static_cast<size_t>(file.size() - place)));
         file.read(place, part);
         hasher.add(part);
+        count.add(static_cast<int64_t>(part.size()));
     }
     return hasher.digest();
 }
 
-// An error that says which file is not what the manifest says.
-void check_file(const fs::path& checkpoint, const std::string& name, const Manifest::File& expected) {
-    const auto damaged = [&](const std::string& what) {
-        throw Error(cat("checkpoint ", checkpoint.string(), " is damaged: file ", name, " ", what,
-                        "; delete it to go on from the one before"));
-    };
-    if (!is_there(checkpoint / name)) {
-        damaged("is missing");
-    }
-    const InputFile file(checkpoint / name);
-    if (file.size() != expected.bytes) {
-        damaged(cat("has ", file.size(), " bytes, manifest says ", expected.bytes));
-    }
-    const std::string checksum = checksum_of(file);
-    if (checksum != expected.checksum) {
-        damaged(cat("has checksum ", checksum, ", manifest says ", expected.checksum));
-    }
+std::string no_manifest() {
+    return cat("it has no ", kManifestName, " that can be read");
+}
+
+std::optional<std::string> damage_without_reading(const fs::path& checkpoint) {
+    const std::optional<Manifest> manifest = read_manifest(checkpoint);
+    return manifest ? missing_in(checkpoint, *manifest) : no_manifest();
 }
 
 }  // namespace
@@ -187,13 +176,13 @@ fs::path checkpoint_path(const fs::path& folder, int64_t step) {
 }
 
 void write_checkpoint(const fs::path& folder, int64_t step, const std::vector<CheckpointFile>& files,
-                      const std::string& state_json) {
+                      const std::string& state_json, const LongWork& work) {
     make_folder(folder);
-    settle(folder);
+    settle_checkpoints(folder);
     const fs::path partial = aside(folder, step, kPartial);
     try {
         make_folder(partial);
-        write_files(partial, files, state_json);
+        write_files(partial, files, state_json, work);
         move_into_place(folder, step, partial);
     } catch (...) {
         std::error_code ignored;
@@ -202,21 +191,72 @@ void write_checkpoint(const fs::path& folder, int64_t step, const std::vector<Ch
     }
 }
 
-std::vector<int64_t> list_checkpoints(const fs::path& folder) {
-    std::vector<int64_t> steps;
+void settle_checkpoints(const fs::path& folder) {
     for (const fs::path& entry : entries_of(folder)) {
-        const std::optional<int64_t> step = step_of(entry.filename().string());
-        const std::optional<Manifest> manifest = step ? read_manifest(entry) : std::nullopt;
-        if (manifest && has_its_files(entry, *manifest)) {
-            steps.push_back(*step);
+        const std::string name = entry.filename().string();
+        const bool hidden = name.starts_with(cat(".", kStep));
+        if (hidden && name.ends_with(kReplaced)) {
+            const fs::path place = folder / name.substr(1, name.size() - 1 - kReplaced.size());
+            if (is_there(place)) {
+                remove_tree(entry);
+            } else {
+                rename_or_fail(entry, place);
+            }
+        } else if (hidden && name.ends_with(kPartial)) {
+            remove_tree(entry);
         }
     }
-    std::sort(steps.begin(), steps.end());
+}
+
+std::vector<CheckpointEntry> survey_checkpoints(const fs::path& folder) {
+    std::vector<CheckpointEntry> found;
+    for (const fs::path& entry : entries_of(folder)) {
+        if (const std::optional<int64_t> step = step_of(entry.filename().string())) {
+            found.push_back({.step = *step, .damage = damage_without_reading(entry)});
+        }
+    }
+    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+    return found;
+}
+
+std::vector<int64_t> list_checkpoints(const fs::path& folder) {
+    std::vector<int64_t> steps;
+    for (const CheckpointEntry& entry : survey_checkpoints(folder)) {
+        if (!entry.damage) {
+            steps.push_back(entry.step);
+        }
+    }
     return steps;
 }
 
-void remove_old_checkpoints(const fs::path& folder, int64_t keep) {
+std::optional<std::string> damage_of(const fs::path& checkpoint, const LongWork& work) {
+    if (const auto damage = damage_without_reading(checkpoint)) {
+        return damage;
+    }
+    const Manifest manifest = read_manifest(checkpoint).value_or(Manifest{});
+    const std::vector<std::pair<std::string, Manifest::File>> files(manifest.files.begin(), manifest.files.end());
+    std::vector<std::string> faults(files.size());
+    WorkCount count(work, bytes_of(manifest));
+    work.run(std::ssize(files), [&](int64_t item) {
+        const auto& [name, expected] = files[static_cast<size_t>(item)];
+        std::string& fault = faults[static_cast<size_t>(item)];
+        try {
+            const std::string checksum = checksum_of(InputFile(checkpoint / name), count);
+            if (checksum != expected.checksum) {
+                fault = cat("file ", name, " has checksum ", checksum, ", manifest says ", expected.checksum);
+            }
+        } catch (const Error& unreadable) {
+            fault = unreadable.what();
+        }
+    });
+    const auto worst =
+        std::find_if(faults.begin(), faults.end(), [](const std::string& fault) { return !fault.empty(); });
+    return worst == faults.end() ? std::nullopt : std::optional(*worst);
+}
+
+void remove_old_checkpoints(const fs::path& folder, int64_t keep, int64_t newest) {
     std::vector<int64_t> steps = list_checkpoints(folder);
+    std::erase_if(steps, [&](int64_t step) { return step > newest; });
     const auto kept = static_cast<size_t>(std::max<int64_t>(keep, 1));
     for (size_t i = 0; i + kept < steps.size(); ++i) {
         // Renamed first, so that a removal that is interrupted leaves nothing that looks like a checkpoint.
@@ -227,14 +267,27 @@ void remove_old_checkpoints(const fs::path& folder, int64_t keep) {
     }
 }
 
-CheckpointReader::CheckpointReader(const fs::path& checkpoint) : path_(checkpoint) {
+CheckpointReader::CheckpointReader(const fs::path& checkpoint) {
+    if (const auto damage = damage_of(checkpoint)) {
+        throw Error(cat("checkpoint ", checkpoint.string(), " is damaged: ", *damage,
+                        "; delete it to go on from the one before"));
+    }
+    open(checkpoint);
+}
+
+CheckpointReader CheckpointReader::undamaged(const fs::path& checkpoint) {
+    CheckpointReader reader;
+    reader.open(checkpoint);
+    return reader;
+}
+
+void CheckpointReader::open(const fs::path& checkpoint) {
+    path_ = checkpoint;
     const std::optional<Manifest> manifest = read_manifest(checkpoint);
     if (!manifest) {
-        throw Error(cat("checkpoint ", checkpoint.string(), " is not whole: it has no ", kManifestName,
-                        " that can be read; delete it to go on from the one before"));
+        throw Error(cat("checkpoint ", checkpoint.string(), " is damaged: ", no_manifest()));
     }
     for (const auto& [name, expected] : manifest->files) {
-        check_file(checkpoint, name, expected);
         if (name.ends_with(kEnding)) {
             files_.emplace(name.substr(0, name.size() - kEnding.size()), SafetensorsFile(checkpoint / name));
         }
