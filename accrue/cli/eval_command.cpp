@@ -51,7 +51,7 @@ ExitCode run_eval(const EvalCommand& command) {
     TokenizingReport tokenizing(stderr);
     const StopFlag never{false};
     const auto data = data_to_evaluate(command, tokenizer.get(), tokenizing.callback(never));
-    TrainedModel model(command.folder, data->longest(), command.threads);
+    TrainedModel model(command.folder, data->longest(), command.threads, warn);
     check_tokens(*data, model.config());
     const Evaluation result = evaluate(model.decoder(), model.weights(), *data, 1);
     fmt::print("samples:       {}\ntokens:        {}\nloss:          {:.6f} per token\nperplexity:    {:.4f}\n",

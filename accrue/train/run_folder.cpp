@@ -30,11 +30,8 @@ void make_folder(const fs::path& folder) {
 }  // namespace
 
 std::optional<fs::path> RunFolder::newest_checkpoint() const {
-    const auto steps = list_checkpoints(checkpoints());
-    if (steps.empty()) {
-        return std::nullopt;
-    }
-    return checkpoints() / cat("step-", steps.back());
+    const auto found = survey_checkpoints(checkpoints());
+    return found.empty() ? std::nullopt : std::optional(checkpoint_path(checkpoints(), found.back().step));
 }
 
 RunFolder create_run_folder(const Settings& settings) {

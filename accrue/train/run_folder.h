@@ -18,11 +18,11 @@ struct RunFolder {
     [[nodiscard]] std::filesystem::path report() const { return root / "report.html"; }
     [[nodiscard]] std::filesystem::path checkpoints() const { return root / "checkpoints"; }
     [[nodiscard]] std::filesystem::path model() const { return root / "model"; }
-    // The newest whole checkpoint, if there is one.
+    // The newest checkpoint, damaged or not, if there is one. To read one, see newest_checkpoint.h.
     [[nodiscard]] std::optional<std::filesystem::path> newest_checkpoint() const;
 };
 
-// The folder for a new run: the one the settings name, or the next free runs/N. A folder that holds a whole checkpoint
+// The folder for a new run: the one the settings name, or the next free runs/N. A folder that holds a checkpoint
 // is refused with the command that continues it. Writes run.toml first.
 [[nodiscard]] RunFolder create_run_folder(const Settings& settings);
 

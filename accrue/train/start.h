@@ -12,7 +12,7 @@ namespace accrue {
 [[nodiscard]] std::unique_ptr<Kernels> make_kernels(const Settings::Compute& compute, Pool& pool, Arena& arena);
 // The order in which it takes so many samples.
 [[nodiscard]] SampleOrder sample_order_of(const Settings& settings, int64_t samples);
-// The weights before the first step: fresh ones, or those of model.from.
-void load_first_weights(Engine& engine, const Settings& settings);
+// The weights before the first step: fresh ones, or those of model.from. Counts bytes.
+void load_first_weights(Engine& engine, const Settings& settings, const LongWork& work = {});
 
 }  // namespace accrue

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <string>
 
+#include "accrue/base/long_work.h"
+#include "accrue/checkpoint/checkpoint.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/inputs.h"
 
@@ -13,10 +15,13 @@ namespace accrue {
 
 // Writes checkpoints/step-N with all that a run needs to go on bit for bit: weights, moments, position, units,
 // counters, and if a window is open its sums and which grains are in them.
-void save_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoints);
+void save_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoints,
+                const LongWork& work = {});
 
-// Fills an engine from a checkpoint folder. An error says if it is damaged or was made by another model, data or
-// definition.
+// Fills an engine from a checkpoint. An error says if it was made by another model, data or definition. Counts bytes.
+void load_state(Engine& engine, const std::string& definition, const CheckpointReader& checkpoint,
+                const LongWork& work = {});
+// The same from its folder. An error says if it is damaged.
 void load_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoint);
 
 // Where a checkpoint stands: optimizer steps done, and where in the data the next window begins.
@@ -27,7 +32,7 @@ struct CheckpointPlace {
 [[nodiscard]] CheckpointPlace place_of_checkpoint(const std::filesystem::path& checkpoint);
 
 // The weights alone, for sampling and evaluating.
-void load_weights_of_checkpoint(const std::filesystem::path& checkpoint, const ParameterList& parameters,
-                                std::span<float> weights);
+void load_weights_of_checkpoint(const CheckpointReader& checkpoint, const ParameterList& parameters,
+                                std::span<float> weights, const LongWork& work = {});
 
 }  // namespace accrue

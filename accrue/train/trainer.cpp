@@ -1,6 +1,9 @@
 #include "accrue/train/trainer.h"
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <future>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,9 +20,10 @@
 #include "accrue/observe/report.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/evaluate.h"
-#include "accrue/train/generate.h"
 #include "accrue/train/load_ahead.h"
 #include "accrue/train/metrics_line.h"
+#include "accrue/train/newest_checkpoint.h"
+#include "accrue/train/sample_text.h"
 #include "accrue/train/start.h"
 #include "accrue/train/state.h"
 
@@ -28,8 +32,6 @@ namespace {
 
 // A run that cannot compute a finite gradient three times in a row will not recover by itself.
 constexpr int64_t kMostSkipsInARow = 3;
-
-constexpr int64_t kSampleTokens = 300;
 
 std::string window_text(const Settings& settings) {
     return settings.window.tokens > 0 ? fmt::format("{} tokens", settings.window.tokens)
@@ -52,7 +54,7 @@ public:
           pool_(static_cast<int>(inputs.settings.compute.threads)),
           plan_(inputs.settings, inputs.model, inputs.longest_sample(), pool_.threads(), memory),
           arena_(plan_.address_bytes()),
-          kernels_(make_kernels(inputs.settings.compute, pool_, arena_)),
+          kernels_(make_kernels_in_memory()),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, plan_.plan().choices),
           loader_(*inputs.train, sample_order_of(inputs.settings, inputs.train->size())),
           batches_(
@@ -60,14 +62,24 @@ public:
               engine_.rules.micro_batch_grains),
           definition_(definition_of(inputs, engine_.model.parameters())) {
         follow_plan();
-        arena_.touch();
     }
 
     TrainSummary run(const StopFlag& stop);
 
 private:
+    [[nodiscard]] std::unique_ptr<Kernels> make_kernels_in_memory();
     void follow_plan();
+    // Long work by all threads, shown while it is done. action(LongWork).
+    template <class Action>
+    auto shown(const std::string& doing, const std::string& unit, Action action) {
+        WorkProgress bar = progress_.work(doing, unit);
+        return action(
+            LongWork{.pool = &pool_, .told = [&bar](int64_t done, int64_t total) { bar.report(done, total); }});
+    }
     void begin();
+    void tell_job();
+    // False if there is no checkpoint.
+    [[nodiscard]] bool load_checkpoint();
     [[nodiscard]] Window window_from(const DataPosition& position) const {
         return loader_.window_from(position, engine_.rules.window);
     }
@@ -77,7 +89,8 @@ private:
     void save_checkpoint();
     void finish();
     void write_report() const;
-    [[nodiscard]] std::string sample_of_text();
+    void write_model();
+    void show_text();
 
     const RunInputs& inputs_;
     const RunFolder& folder_;
@@ -97,6 +110,13 @@ private:
     std::optional<double> startup_seconds_;  // until the line of the first step tells them
 };
 
+// Memory that is there before the first use of it: to get it can take longer than all that follows.
+std::unique_ptr<Kernels> Trainer::make_kernels_in_memory() {
+    arena_.keep(plan_.plan().arena_bytes);
+    shown("taking memory", "bytes", [&](const LongWork& work) { arena_.touch(work); });
+    return make_kernels(inputs_.settings.compute, pool_, arena_);
+}
+
 // Between any two windows; nothing of it changes a bit.
 void Trainer::follow_plan() {
     const Plan& plan = plan_.plan();
@@ -106,15 +126,7 @@ void Trainer::follow_plan() {
     arena_.keep(plan.arena_bytes);
 }
 
-void Trainer::begin() {
-    const auto checkpoint = folder_.newest_checkpoint();
-    if (checkpoint) {
-        load_state(engine_, definition_, *checkpoint);
-    } else {
-        load_first_weights(engine_, inputs_.settings);
-    }
-    MetricsFile::keep_steps(folder_.metrics(), engine_.state.step);
-    first_step_ = engine_.state.step;
+void Trainer::tell_job() {
     const Settings& settings = inputs_.settings;
     progress_.note(fmt::format("accrue: {} parameters, {} samples of up to {} tokens",
                                engine_.model.parameters().trainable(), inputs_.train->size(),
@@ -124,11 +136,41 @@ void Trainer::begin() {
                                formats_text(settings)));
     progress_.note(fmt::format("device: {}; {}; memory planned: {}, {}", kernels_->description(),
                                settings.compute.dtype, format_bytes(plan_.peak_bytes()), text_of(plan_.plan())));
-    progress_.note(
-        fmt::format("folder: {}{}", folder_.root.string(),
-                    checkpoint ? fmt::format(", continued from step {}", engine_.state.step) : std::string()));
-    if (!checkpoint) {
+}
+
+bool Trainer::load_checkpoint() {
+    settle_checkpoints(folder_.checkpoints());
+    std::vector<std::string> notes;  // until the bar is gone
+    const auto checkpoint = shown("checking the checkpoint", "bytes", [&](const LongWork& work) {
+        return open_newest_checkpoint(
+            folder_.checkpoints(), [&](const std::string& line) { notes.push_back(line); }, work);
+    });
+    for (const std::string& line : notes) {
+        progress_.note(line);
+    }
+    if (checkpoint) {
+        shown("reading the checkpoint", "bytes",
+              [&](const LongWork& work) { load_state(engine_, definition_, *checkpoint, work); });
+    }
+    return checkpoint.has_value();
+}
+
+void Trainer::begin() {
+    tell_job();
+    const bool goes_on = load_checkpoint();
+    if (!goes_on) {
+        shown(inputs_.settings.model.from.empty() ? "preparing weights" : "reading the model", "bytes",
+              [&](const LongWork& work) { load_first_weights(engine_, inputs_.settings, work); });
+    }
+    MetricsFile::keep_steps(folder_.metrics(), engine_.state.step);
+    first_step_ = engine_.state.step;
+    progress_.note(fmt::format("folder: {}{}", folder_.root.string(),
+                               goes_on ? fmt::format(", continued from step {}", engine_.state.step) : std::string()));
+    if (!goes_on) {
         summary_.validation_before = validation_loss();
+        if (summary_.validation_before) {
+            progress_.first_validation(*summary_.validation_before);
+        }
     }
 }
 
@@ -137,13 +179,16 @@ std::optional<double> Trainer::validation_loss() {
         return std::nullopt;
     }
     const int64_t at_once = engine_.rules.micro_batch_grains * engine_.rules.window.grain_samples;
-    return evaluate(engine_.model, engine_.weights_to_read(), *inputs_.validation, at_once).loss;
+    return shown("validating", "samples", [&](const LongWork& work) {
+        return evaluate(engine_.model, engine_.weights_to_read(), *inputs_.validation, at_once, work.told).loss;
+    });
 }
 
 void Trainer::save_checkpoint() {
-    save_state(engine_, definition_, folder_.checkpoints());
+    shown(cat("writing checkpoint step-", engine_.state.step), "bytes",
+          [&](const LongWork& work) { save_state(engine_, definition_, folder_.checkpoints(), work); });
     if (inputs_.settings.run.keep_checkpoints > 0) {
-        remove_old_checkpoints(folder_.checkpoints(), inputs_.settings.run.keep_checkpoints);
+        remove_old_checkpoints(folder_.checkpoints(), inputs_.settings.run.keep_checkpoints, engine_.state.step);
     }
 }
 
@@ -208,9 +253,9 @@ void Trainer::after_step(const StepReport& report, MetricsFile& metrics) {
     }
 }
 
-std::string Trainer::sample_of_text() {
+void Trainer::show_text() {
     if (!inputs_.tokenizer) {
-        return "";
+        return;
     }
     const Tokenizer& tokenizer = *inputs_.tokenizer;
     std::vector<int32_t> prompt = tokenizer.encode("Once upon a time", Special::with);
@@ -219,13 +264,13 @@ std::string Trainer::sample_of_text() {
         prompt.assign(first.tokens.begin(), first.tokens.begin() + std::min<int64_t>(16, std::ssize(first.tokens)));
     }
     if (prompt.empty()) {
-        return "";  // the first sample counts nothing
+        return;  // the first sample counts nothing
     }
-    std::vector<int32_t> text = prompt;
-    generate(engine_.model, engine_.weights_to_read(), prompt, inputs_.longest_sample(),
-             {.temperature = 0.4, .tokens = kSampleTokens, .end_token = tokenizer.end_of_document().value_or(-1)},
-             [&](int32_t token) { text.push_back(token); });
-    return tokenizer.decode(text, Special::without);
+    summary_.has_shown_text = true;
+    progress_.text("\nIt writes:\n");
+    show_sample(engine_.model, engine_.weights_to_read(), tokenizer, std::move(prompt), inputs_.longest_sample(),
+                [this](std::string_view piece) { progress_.text(piece); });
+    progress_.text("\n");
 }
 
 void Trainer::write_report() const {
@@ -247,13 +292,28 @@ void Trainer::write_report() const {
                      .validation_before = summary_.validation_before}));
 }
 
-void Trainer::finish() {
+// The model is written while its first text is read: both only look at the weights.
+void Trainer::write_model() {
     const View<float> master = engine_.weights.master;
-    write_model_folder(folder_.model(), inputs_.model, engine_.model.parameters(),
-                       std::span<const float>(master.data, static_cast<size_t>(master.columns)));
+    const std::span<const float> weights(master.data, static_cast<size_t>(master.columns));
+    const auto total = static_cast<int64_t>(weights.size_bytes());
+    std::atomic<int64_t> written = 0;
+    auto writing = std::async(std::launch::async, [&] {
+        write_model_folder(folder_.model(), inputs_.model, engine_.model.parameters(), weights,
+                           [&](int64_t bytes) { written += bytes; });
+    });
+    show_text();
+    WorkProgress bar = progress_.work("writing the model", "bytes");
+    while (writing.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+        bar.report(written, total);
+    }
+    writing.get();
+}
+
+void Trainer::finish() {
+    write_model();
     copy_tokenizer_files(inputs_.settings, folder_.model());
     write_report();
-    summary_.sample = sample_of_text();
 }
 
 TrainSummary Trainer::run(const StopFlag& stop) {

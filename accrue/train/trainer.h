@@ -23,11 +23,12 @@ struct TrainSummary {
     std::optional<double> validation_before;
     std::optional<double> validation_after;
     int64_t grains_of_open_window = 0;  // when stopped inside one
-    std::string sample;                 // some text of the trained model, where there is a tokenizer
+    bool has_shown_text = false;        // of the trained model, where there is a tokenizer
 };
 
-// Trains within the memory that compute.memory and `memory` leave, from the newest whole checkpoint of the folder, or from the start if there is none, to the last step of the
-// schedule or until `stop` is set; then everything done is on disk.
+// Trains within the memory that compute.memory and `memory` leave, from the newest
+// checkpoint of the folder that is not damaged, or from the start if there is none at all, to the last step of the
+// schedule or until `stop` is set; then everything done is on disk. At the end some text of the model is shown.
 [[nodiscard]] TrainSummary train(const RunInputs& inputs, const RunFolder& folder, Progress& progress,
                                  const StopFlag& stop, const MemorySource& memory = memory_of_machine);
 
