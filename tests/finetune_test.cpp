@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/file.h"
-#include "accrue/data/file_lock.h"
+#include "accrue/base/file_lock.h"
 #include "accrue/tensor/gguf.h"
 #include "accrue/tensor/safetensors.h"
 

@@ -265,16 +265,17 @@ struct ChangingRun {
 ChangingRun run_with(const Settings& settings, const MemorySource& source) {
     const RunInputs inputs = open_inputs(settings);
     fs::remove_all(settings.run.folder);
-    const RunFolder folder = create_run_folder(inputs.settings);
+    RunClaim claim = RunClaim::of_new_run(inputs.settings, {}, Overwrite::no);
+    const RunFolder folder = claim.folder();
     ChangingRun result;
     const fs::path log = fs::path(settings.run.folder) / "said";
     FILE* out = fopen(log.c_str(), "w");
     Progress progress(out, false, inputs.settings.schedule.steps);
     const StopFlag never{false};
-    (void)train(inputs, folder, progress, never, [&] {
-        result.resident_bytes.push_back(process_memory().resident_bytes);
-        return source();
-    });
+    (void)train(inputs, claim, progress, never, {.memory = [&] {
+                    result.resident_bytes.push_back(process_memory().resident_bytes);
+                    return source();
+                }});
     fclose(out);
     result.said = read_text(log);
     result.weights = sha256_of(folder.model() / "model.safetensors").substr(0, 64);

@@ -90,6 +90,7 @@ TEST_F(ResumeTest, WhereAllCheckpointsAreDamagedNothingBeginsAnew) {
 
 TEST_F(ResumeTest, ARunWithoutACheckpointSaysThatItStartsFromTheBeginning) {
     fs::remove_all(run_ / "checkpoints");
+    fs::remove_all(run_ / "model");
     const ProgramResult result = resume();
     EXPECT_EQ(result.exit_code, 0) << result.output;
     EXPECT_THAT(result.output,

@@ -85,6 +85,25 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
     return entries;
 }
 
+// Clears up after a writer that was killed: half a checkpoint goes; a replaced one comes back if nothing took its
+// place.
+void settle(const fs::path& folder) {
+    for (const fs::path& entry : entries_of(folder)) {
+        const std::string name = entry.filename().string();
+        const bool hidden = name.starts_with(cat(".", kStep));
+        if (hidden && name.ends_with(kReplaced)) {
+            const fs::path place = folder / name.substr(1, name.size() - 1 - kReplaced.size());
+            if (is_there(place)) {
+                remove_tree(entry);
+            } else {
+                rename_or_fail(entry, place);
+            }
+        } else if (hidden && name.ends_with(kPartial)) {
+            remove_tree(entry);
+        }
+    }
+}
+
 int64_t tensor_bytes(const std::vector<CheckpointFile>& files) {
     int64_t bytes = 0;
     for (const CheckpointFile& file : files) {
@@ -164,6 +183,38 @@ std::string no_manifest() {
     return cat("it has no ", kManifestName, " that can be read");
 }
 
+Error damaged(const fs::path& checkpoint, const std::string& damage) {
+    return Error(cat("checkpoint ", checkpoint.string(), " is damaged: ", damage,
+                     "; delete it to go on from the one before"));
+}
+
+// What is wrong with one file of a checkpoint, if anything.
+std::optional<std::string> damage_of_file(const fs::path& checkpoint, const std::string& name,
+                                          const Manifest::File& expected, WorkCount& count) {
+    try {
+        const std::string checksum = checksum_of(InputFile(checkpoint / name), count);
+        return checksum == expected.checksum ? std::nullopt
+                                             : std::optional(cat("file ", name, " has checksum ", checksum,
+                                                                 ", manifest says ", expected.checksum));
+    } catch (const Error& unreadable) {
+        return unreadable.what();
+    }
+}
+
+std::optional<std::string> damage_of_state(const fs::path& checkpoint) {
+    const std::optional<Manifest> manifest = read_manifest(checkpoint);
+    const std::string name(kStateName);
+    if (!manifest) {
+        return no_manifest();
+    }
+    if (!manifest->files.contains(name)) {
+        return cat("its manifest has no ", name);
+    }
+    const LongWork alone;
+    WorkCount nobody_asks(alone, 0);
+    return damage_of_file(checkpoint, name, manifest->files.at(name), nobody_asks);
+}
+
 std::optional<std::string> damage_without_reading(const fs::path& checkpoint) {
     const std::optional<Manifest> manifest = read_manifest(checkpoint);
     return manifest ? missing_in(checkpoint, *manifest) : no_manifest();
@@ -178,7 +229,7 @@ fs::path checkpoint_path(const fs::path& folder, int64_t step) {
 void write_checkpoint(const fs::path& folder, int64_t step, const std::vector<CheckpointFile>& files,
                       const std::string& state_json, const LongWork& work) {
     make_folder(folder);
-    settle_checkpoints(folder);
+    settle(folder);
     const fs::path partial = aside(folder, step, kPartial);
     try {
         make_folder(partial);
@@ -188,23 +239,6 @@ void write_checkpoint(const fs::path& folder, int64_t step, const std::vector<Ch
         std::error_code ignored;
         fs::remove_all(partial, ignored);
         throw;
-    }
-}
-
-void settle_checkpoints(const fs::path& folder) {
-    for (const fs::path& entry : entries_of(folder)) {
-        const std::string name = entry.filename().string();
-        const bool hidden = name.starts_with(cat(".", kStep));
-        if (hidden && name.ends_with(kReplaced)) {
-            const fs::path place = folder / name.substr(1, name.size() - 1 - kReplaced.size());
-            if (is_there(place)) {
-                remove_tree(entry);
-            } else {
-                rename_or_fail(entry, place);
-            }
-        } else if (hidden && name.ends_with(kPartial)) {
-            remove_tree(entry);
-        }
     }
 }
 
@@ -235,23 +269,14 @@ std::optional<std::string> damage_of(const fs::path& checkpoint, const LongWork&
     }
     const Manifest manifest = read_manifest(checkpoint).value_or(Manifest{});
     const std::vector<std::pair<std::string, Manifest::File>> files(manifest.files.begin(), manifest.files.end());
-    std::vector<std::string> faults(files.size());
+    std::vector<std::optional<std::string>> damages(files.size());
     WorkCount count(work, bytes_of(manifest));
     work.run(std::ssize(files), [&](int64_t item) {
         const auto& [name, expected] = files[static_cast<size_t>(item)];
-        std::string& fault = faults[static_cast<size_t>(item)];
-        try {
-            const std::string checksum = checksum_of(InputFile(checkpoint / name), count);
-            if (checksum != expected.checksum) {
-                fault = cat("file ", name, " has checksum ", checksum, ", manifest says ", expected.checksum);
-            }
-        } catch (const Error& unreadable) {
-            fault = unreadable.what();
-        }
+        damages[static_cast<size_t>(item)] = damage_of_file(checkpoint, name, expected, count);
     });
-    const auto worst =
-        std::find_if(faults.begin(), faults.end(), [](const std::string& fault) { return !fault.empty(); });
-    return worst == faults.end() ? std::nullopt : std::optional(*worst);
+    const auto first = std::find_if(damages.begin(), damages.end(), [](const auto& damage) { return damage.has_value(); });
+    return first == damages.end() ? std::nullopt : *first;
 }
 
 void remove_old_checkpoints(const fs::path& folder, int64_t keep, int64_t newest) {
@@ -267,10 +292,20 @@ void remove_old_checkpoints(const fs::path& folder, int64_t keep, int64_t newest
     }
 }
 
+std::string read_checkpoint_state(const fs::path& checkpoint) {
+    if (const auto damage = damage_of_state(checkpoint)) {
+        throw damaged(checkpoint, *damage);
+    }
+    return read_text(checkpoint / kStateName);
+}
+
+bool is_state_damaged(const fs::path& checkpoint) {
+    return damage_of_state(checkpoint).has_value();
+}
+
 CheckpointReader::CheckpointReader(const fs::path& checkpoint) {
     if (const auto damage = damage_of(checkpoint)) {
-        throw Error(cat("checkpoint ", checkpoint.string(), " is damaged: ", *damage,
-                        "; delete it to go on from the one before"));
+        throw damaged(checkpoint, *damage);
     }
     open(checkpoint);
 }
@@ -285,7 +320,7 @@ void CheckpointReader::open(const fs::path& checkpoint) {
     path_ = checkpoint;
     const std::optional<Manifest> manifest = read_manifest(checkpoint);
     if (!manifest) {
-        throw Error(cat("checkpoint ", checkpoint.string(), " is damaged: ", no_manifest()));
+        throw damaged(checkpoint, no_manifest());
     }
     for (const auto& [name, expected] : manifest->files) {
         if (name.ends_with(kEnding)) {

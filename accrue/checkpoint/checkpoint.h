@@ -27,10 +27,6 @@ struct CheckpointFile {
 void write_checkpoint(const std::filesystem::path& folder, int64_t step, const std::vector<CheckpointFile>& files,
                       const std::string& state_json, const LongWork& work = {});
 
-// Clears up after a writer that was killed: half a checkpoint goes, one that was being replaced comes back. For whoever
-// writes there next.
-void settle_checkpoints(const std::filesystem::path& folder);
-
 // A step of a folder.
 struct CheckpointEntry {
     int64_t step = 0;
@@ -55,6 +51,11 @@ struct CheckpointEntry {
 // see; so does what lies behind step `newest`, whatever it is: it pushes nothing out.
 void remove_old_checkpoints(const std::filesystem::path& folder, int64_t keep,
                             int64_t newest = std::numeric_limits<int64_t>::max());
+
+// The JSON text of a checkpoint alone, its checksum compared; the other files are not looked at.
+[[nodiscard]] std::string read_checkpoint_state(const std::filesystem::path& checkpoint);
+// Would that be an error?
+[[nodiscard]] bool is_state_damaged(const std::filesystem::path& checkpoint);
 
 // A checkpoint opened for reading. Every file is read once and its checksum compared; a difference is an error naming
 // it.

@@ -250,13 +250,18 @@ TEST_F(CheckpointTest, CheckpointsOfOlderProgramsCanBeRead) {
     EXPECT_EQ(CheckpointReader(old).state_json(), "{\"step\":7}\n");
 }
 
-TEST_F(CheckpointTest, SettlingBringsBackAReplacedCheckpoint) {
-    write(5, 1);
-    fs::rename(folder_ / "step-5", folder_ / ".step-5.replaced");
-    fs::create_directories(folder_ / ".step-6.partial");
-    settle_checkpoints(folder_);
-    EXPECT_THAT(names(), ElementsAre("step-5"));
-    settle_checkpoints(root_ / "none");
+TEST_F(CheckpointTest, TheStateAloneIsReadOnlyWhereItIsRight) {
+    write(5);
+    EXPECT_FALSE(is_state_damaged(checkpoint_path(folder_, 5)));
+    damage(checkpoint_path(folder_, 5) / "weights.safetensors");
+    EXPECT_EQ(read_checkpoint_state(checkpoint_path(folder_, 5)), "{\"step\":5,\"version\":0}");
+    damage(checkpoint_path(folder_, 5) / "state.json");
+    EXPECT_TRUE(is_state_damaged(checkpoint_path(folder_, 5)));
+    EXPECT_THAT(error_of([&] { (void)read_checkpoint_state(checkpoint_path(folder_, 5)); }),
+                AllOf(HasSubstr("is damaged"), HasSubstr("file state.json has checksum")));
+    write_text(checkpoint_path(folder_, 5) / kManifestName, R"({"files":{},"format":1})");
+    EXPECT_THAT(error_of([&] { (void)read_checkpoint_state(checkpoint_path(folder_, 5)); }),
+                HasSubstr("its manifest has no state.json"));
 }
 
 TEST_F(CheckpointTest, TwoFilesOfOneNameAreAnError) {

@@ -19,6 +19,8 @@ struct TrainCommand {
     std::vector<std::string> overrides;
     std::string memory;  // "" = as the settings say
     std::string resume;
+    bool overwrite = false;
+    bool accept_other_bits = false;
 };
 [[nodiscard]] ExitCode run_train(const TrainCommand& command);
 

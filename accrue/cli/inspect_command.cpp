@@ -17,6 +17,8 @@
 #include "accrue/model/parameters.h"
 #include "accrue/observe/history.h"
 #include "accrue/train/run_folder.h"
+#include "accrue/train/settings.h"
+#include "accrue/train/state.h"
 
 namespace accrue {
 namespace {
@@ -122,6 +124,18 @@ std::string history_text(const RunHistory& history) {
     return text;
 }
 
+// Whose bits a run has, and where it went on with others.
+std::string numerics_text(const std::optional<NumericsRecord>& record) {
+    if (!record) {
+        return "";
+    }
+    std::string text = fmt::format("bits of:      {}\n", text_of(record->now));
+    for (const auto& [step, from, to] : record->changes) {
+        text += fmt::format("              until step {}: {}\n", step, text_of(from));
+    }
+    return text;
+}
+
 std::string run_folder_text(const fs::path& folder) {
     const Settings settings = read_settings(folder / "run.toml", {});
     const RunFolder run{folder};
@@ -142,6 +156,9 @@ std::string run_folder_text(const fs::path& folder) {
                              entry.damage ? fmt::format(" (damaged: {})", *entry.damage) : "");
     }
     text += fmt::format("checkpoints:  {}\n", steps.empty() ? "none" : steps);
+    if (const auto newest = run.newest_checkpoint()) {
+        text += numerics_text(numerics_of_checkpoint(*newest));
+    }
     if (fs::exists(run.model() / "config.json")) {
         return cat(text, "\n", model_folder_text(run.model()));
     }

@@ -41,6 +41,10 @@ CLI::App* add_train(CLI::App& app, TrainCommand& command) {
     train->add_option("--memory", command.memory, "The most the run may hold: 16GiB (the same as compute.memory)")
         ->type_name("SIZE");
     train->add_option("--resume", command.resume, "Continue the run in this folder, bit for bit")->type_name("FOLDER");
+    train->add_flag("--overwrite", command.overwrite,
+                    "Replace what an earlier run left in run.folder; what this run reads is never replaced");
+    train->add_flag("--accept-other-bits", command.accept_other_bits,
+                    "With --resume: go on where another machine or version gives other bits, and record that");
     train->footer("Settings, with their defaults:\n" + describe_settings());
     return train;
 }

@@ -44,30 +44,31 @@ std::string end_text(const TrainSummary& summary, const RunFolder& folder) {
 
 ExitCode run_train(const TrainCommand& command) try {
     const StopFlag& stop = stop_on_signals();
-    RunFolder folder;
-    Settings settings;
     std::vector<std::string> overrides = command.overrides;
     if (!command.memory.empty()) {
         overrides.push_back("compute.memory=\"" + command.memory + "\"");
     }
+    const Overwrite overwrite = command.overwrite ? Overwrite::yes : Overwrite::no;
+    std::optional<RunClaim> claim;
+    Settings settings;
     if (command.resume.empty()) {
         settings = read_settings(command.settings_file, overrides);
+        claim.emplace(RunClaim::of_new_run(settings, command.settings_file, overwrite));
     } else {
-        ResumedRun run = open_run_folder(command.resume, overrides);
-        folder = run.folder;
-        settings = run.settings;
-        if (!folder.newest_checkpoint()) {
-            fmt::print("{} has no checkpoint yet: the run starts from the beginning\n", folder.root.string());
+        claim.emplace(RunClaim::of_run(command.resume, overwrite));
+        settings = claim->settings(overrides);
+        check_inputs_stay(settings, {}, claim->folder());
+        if (!claim->folder().has_checkpoints()) {
+            fmt::print("{} has no checkpoint yet: the run starts from the beginning\n", command.resume);
         }
     }
     TokenizingReport tokenizing(stdout);
     const RunInputs inputs = open_inputs(settings, tokenizing.callback(stop));
-    if (command.resume.empty()) {
-        folder = create_run_folder(inputs.settings);
-    }
     Progress progress(stdout, isatty(STDOUT_FILENO) != 0, inputs.settings.schedule.steps);
-    const TrainSummary summary = train(inputs, folder, progress, stop);
-    fmt::print("{}", end_text(summary, folder));
+    const TrainSummary summary =
+        train(inputs, *claim, progress, stop,
+              {.other_bits = command.accept_other_bits ? OtherBits::accept : OtherBits::refuse});
+    fmt::print("{}", end_text(summary, claim->folder()));
     return summary.end == TrainSummary::End::stopped ? ExitCode::stopped : ExitCode::done;
 } catch (const StoppedWhileTokenizing&) {
     fmt::print("Stopped while tokenizing, before the first step. Start again with the same command.\n");

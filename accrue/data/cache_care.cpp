@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "accrue/base/file.h"
-#include "accrue/data/file_lock.h"
+#include "accrue/base/file_lock.h"
 
 namespace accrue {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include "accrue/data/file_lock.h"
+#include "accrue/base/file_lock.h"
 #include "accrue/data/token_cache_test_support.h"
 
 namespace accrue {

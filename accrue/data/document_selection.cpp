@@ -8,8 +8,8 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/file_lock.h"
 #include "accrue/base/random.h"
-#include "accrue/data/file_lock.h"
 
 namespace accrue {
 namespace {

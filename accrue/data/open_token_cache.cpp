@@ -4,10 +4,10 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/file_lock.h"
 #include "accrue/base/hash.h"
 #include "accrue/data/cache_care.h"
 #include "accrue/data/file_contents.h"
-#include "accrue/data/file_lock.h"
 #include "accrue/data/token_build.h"
 #include "accrue/data/token_cache.h"
 

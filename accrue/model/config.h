@@ -66,5 +66,8 @@ struct ModelConfig {
 // The same for a tokenizer of so many words, if that is more than the preset has.
 [[nodiscard]] ModelConfig preset_config_for(const std::string& name, int64_t vocabulary);
 [[nodiscard]] std::vector<std::string> preset_names();
+// All that a model computes by, as JSON: two models with the same text compute the same. Where the configuration came from and how
+// weights were initialized is not in it.
+[[nodiscard]] std::string computation_json(const ModelConfig& config);
 
 }  // namespace accrue

@@ -6,6 +6,8 @@
 #include "accrue/data/document.h"
 #include "accrue/data/input_stream.h"
 #include "accrue/data/stories.h"
+#include "accrue/train/run_folder.h"
+#include "accrue/train/state.h"
 
 namespace accrue {
 namespace {
@@ -50,6 +52,25 @@ CacheProgressCallback told_as_validation(const CacheProgressCallback& progress) 
     };
 }
 
+// The model as the run's newest checkpoint has it that can tell: in this all of a run agree, and which of them is damaged
+// is found and said later.
+std::optional<ModelConfig> stored_model_config(const Settings& settings, int64_t longest) {
+    const RunFolder folder{settings.run.folder};
+    std::vector<int64_t> steps;
+    if (!settings.run.folder.empty()) {
+        steps = list_checkpoints(folder.checkpoints());
+    }
+    for (; !steps.empty(); steps.pop_back()) {
+        const std::filesystem::path checkpoint = checkpoint_path(folder.checkpoints(), steps.back());
+        if (is_state_damaged(checkpoint)) {
+            continue;
+        }
+        const auto json = config_of_checkpoint(checkpoint);
+        return json ? std::optional(parse_model_config(*json, checkpoint.string(), longest)) : std::nullopt;
+    }
+    return std::nullopt;
+}
+
 // Of a size that no machine holds, and that would take the planner itself too long to look at.
 void check_micro_batch(int64_t grain_samples, int64_t micro_batch_grains, int64_t longest_sample) {
     const int64_t grains = std::max<int64_t>(1, micro_batch_grains);
@@ -87,6 +108,11 @@ std::unique_ptr<Tokenizer> open_run_tokenizer(const Settings& settings) {
 }
 
 ModelConfig run_model_config(const Settings& settings, const Tokenizer* tokenizer, int64_t longest) {
+    if (!settings.model.from.empty() && !std::filesystem::exists(settings.model.from)) {
+        if (auto stored = stored_model_config(settings, longest)) {
+            return std::move(*stored);
+        }
+    }
     return settings.model.from.empty()
                ? preset_config_for(settings.model.preset, tokenizer == nullptr ? 0 : tokenizer->vocabulary())
                : read_model_config(settings.model.from, longest);

@@ -34,7 +34,8 @@ struct RunInputs {
 // without any.
 [[nodiscard]] std::unique_ptr<Tokenizer> open_run_tokenizer(const Settings& settings);
 
-// The model a run trains: a folder's, or a preset whose vocabulary grows to the tokenizer's.
+// The model a run trains: a folder's, or a preset whose vocabulary grows to the tokenizer's. Where the folder is gone, the
+// run's newest checkpoint knows it.
 [[nodiscard]] ModelConfig run_model_config(const Settings& settings, const Tokenizer* tokenizer, int64_t longest);
 
 // Puts the tokenizer's files beside a trained model, so that it can be used elsewhere. Nothing to do for bytes.

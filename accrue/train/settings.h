@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace accrue {
@@ -89,6 +90,8 @@ struct Settings {
 // known one; a key whose feature does not exist yet is refused, never ignored. Relative paths in a file are relative to
 // that file.
 [[nodiscard]] Settings read_settings(const std::filesystem::path& file, const std::vector<std::string>& overrides);
+// How to_toml begins: what tells a run's run.toml from a file that a person wrote.
+inline constexpr std::string_view kResolvedSettingsMark = "# Every setting of a run, as accrue train resolved it.\n";
 // Every setting as TOML, in a fixed order: reading it back gives the same settings.
 [[nodiscard]] std::string to_toml(const Settings& settings);
 // One line per key with its default and meaning, for help.

@@ -127,11 +127,11 @@ std::string Setting::value_text(const Settings& settings) const {
 }
 
 std::string to_toml(const Settings& settings) {
-    std::string text;
+    std::string text(kResolvedSettingsMark);
     std::string_view section;
     for (const Setting& setting : settings_table()) {
         if (setting.section != section) {
-            text += cat(text.empty() ? "" : "\n", "[", setting.section, "]\n");
+            text += cat("\n[", setting.section, "]\n");
             section = setting.section;
         }
         text += cat(padded(cat(setting.name, " = ", setting.value_text(settings))), "# ", comment_of(setting), "\n");

@@ -169,36 +169,56 @@ TensorToStore sums_tensor(const GradientSum& sum) {
     }
 }
 
-Json state_json(const Engine& engine, const std::string& definition) {
+Json state_json(const Engine& engine, const std::string& definition, const std::optional<NumericsRecord>& numerics) {
     const Engine::State& state = engine.state;
     const Optimizer::Counters& counters = engine.optimizer->counters();
-    return {{"version", kStateVersion},
-            {"step", state.step},
-            {"epoch", state.position.epoch},
-            {"place", state.position.place},
-            {"tokens", state.tokens},
-            {"skipped_in_a_row", state.skipped_in_a_row},
-            {"units", state.units.exponents()},
-            {"window_open", state.window_open},
-            {"window_units", state.window_open ? engine.sum.units().exponents() : std::vector<int32_t>()},
-            {"window_replays", state.replays},
-            {"updates", counters.updates},
-            {"beta1_power", counters.beta1_power},
-            {"beta2_power", counters.beta2_power},
-            {"definition", Json::parse(definition)}};
+    Json json = {{"version", kStateVersion},
+                 {"step", state.step},
+                 {"epoch", state.position.epoch},
+                 {"place", state.position.place},
+                 {"tokens", state.tokens},
+                 {"skipped_in_a_row", state.skipped_in_a_row},
+                 {"units", state.units.exponents()},
+                 {"window_open", state.window_open},
+                 {"window_units", state.window_open ? engine.sum.units().exponents() : std::vector<int32_t>()},
+                 {"window_replays", state.replays},
+                 {"updates", counters.updates},
+                 {"beta1_power", counters.beta1_power},
+                 {"beta2_power", counters.beta2_power},
+                 {"definition", Json::parse(definition)},
+                 {"model_config", engine.model.config().source_json}};
+    if (numerics) {
+        json["numerics"] = Json::parse(to_json(*numerics));
+    }
+    return json;
 }
 
-// A key's value in a checkpoint; moments were fp32 before they were part of a definition.
-Json defined(const Json& stored, const std::string& key) {
-    const Json before = key == "optimizer.moments" ? Json("fp32") : Json();
+// A key's value in a checkpoint; moments were fp32 before they were part of a definition, and what a model computes by was
+// not told.
+Json defined(const Json& stored, const std::string& key, const Json& wanted) {
+    const Json before = key == "optimizer.moments" ? Json("fp32") : key == "model" ? wanted : Json();
     return stored.contains(key) ? stored.at(key) : before;
+}
+
+// Another model than the checkpoint's, of the same shape: somebody changed its config.json.
+void check_model(const std::filesystem::path& checkpoint, const Json& stored, const Json& wanted) {
+    for (const auto& [key, value] : wanted.items()) {
+        const Json found = stored.value(key, Json());
+        if (found != value) {
+            throw Error(cat(checkpoint.string(), " belongs to another model: it was trained with ", key, " = ",
+                            found.dump(), ", and the configuration now says ", value.dump(),
+                            ". Put the model's config.json back as it was, or start a new run."));
+        }
+    }
 }
 
 // Compares what a checkpoint was made with to what the run asks for.
 void check_definition(const std::filesystem::path& checkpoint, const Json& stored, const Json& wanted) {
     for (const auto& [key, value] : wanted.items()) {
-        const Json found = defined(stored, key);
-        if (found != value) {
+        const Json found = defined(stored, key, value);
+        if (key == "model") {
+            check_model(checkpoint, found, value);
+        } else if (found != value) {
             throw Error(cat(checkpoint.string(), " belongs to another run: it was made with ", key, " = ", found.dump(),
                             ", this run has ", value.dump(), ". Start a new run, or put the setting back."));
         }
@@ -217,6 +237,7 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
     const Json json = {{"model family", inputs.model.family},
                        {"model parameters", parameters.trainable()},
                        {"model tensors", shapes.digest()},
+                       {"model", Json::parse(computation_json(inputs.model))},
                        {"training data", inputs.train->fingerprint()},
                        {"data.order", settings.data.order},
                        {"window.samples", settings.window.samples},
@@ -231,7 +252,7 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
 }
 
 void save_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoints,
-                const LongWork& work) {
+                const std::optional<NumericsRecord>& numerics, const LongWork& work) {
     const ParameterList& parameters = engine.model.parameters();
     const auto flat = [](View<float> view) {
         return std::span<const float>(view.data, static_cast<size_t>(view.columns));
@@ -247,7 +268,8 @@ void save_state(Engine& engine, const std::string& definition, const std::filesy
         tensors.push_back(sums_tensor(engine.sum));
         files.push_back({.name = "window", .tensors = std::move(tensors)});
     }
-    write_checkpoint(checkpoints, engine.state.step, files, state_json(engine, definition).dump(2) + "\n", work);
+    write_checkpoint(checkpoints, engine.state.step, files, state_json(engine, definition, numerics).dump(2) + "\n",
+                     work);
 }
 
 void load_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoint) {
@@ -289,8 +311,18 @@ void load_state(Engine& engine, const std::string& definition, const CheckpointR
 }
 
 CheckpointPlace place_of_checkpoint(const std::filesystem::path& checkpoint) {
-    const Json json = Json::parse(CheckpointReader(checkpoint).state_json());
+    const Json json = Json::parse(read_checkpoint_state(checkpoint));
     return {.step = json.at("step"), .position = {.epoch = json.at("epoch"), .place = json.at("place")}};
+}
+
+std::optional<NumericsRecord> numerics_of_checkpoint(const std::filesystem::path& checkpoint) {
+    const Json json = Json::parse(read_checkpoint_state(checkpoint));
+    return json.contains("numerics") ? std::optional(numerics_record_of(json["numerics"].dump())) : std::nullopt;
+}
+
+std::optional<std::string> config_of_checkpoint(const std::filesystem::path& checkpoint) {
+    const Json json = Json::parse(read_checkpoint_state(checkpoint));
+    return json.contains("model_config") ? std::optional(json["model_config"].get<std::string>()) : std::nullopt;
 }
 
 void load_weights_of_checkpoint(const CheckpointReader& checkpoint, const ParameterList& parameters,

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "accrue/base/long_work.h"
 #include "accrue/checkpoint/checkpoint.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/inputs.h"
+#include "accrue/train/numerics.h"
 
 namespace accrue {
 
@@ -14,9 +16,10 @@ namespace accrue {
 [[nodiscard]] std::string definition_of(const RunInputs& inputs, const ParameterList& parameters);
 
 // Writes checkpoints/step-N with all that a run needs to go on bit for bit: weights, moments, position, units,
-// counters, and if a window is open its sums and which grains are in them.
+// counters, and if a window is open its sums and which grains are in them; beside it the model's configuration and, where
+// they are given, the numerics of the run. Counts bytes.
 void save_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoints,
-                const LongWork& work = {});
+                const std::optional<NumericsRecord>& numerics = std::nullopt, const LongWork& work = {});
 
 // Fills an engine from a checkpoint. An error says if it was made by another model, data or definition. Counts bytes.
 void load_state(Engine& engine, const std::string& definition, const CheckpointReader& checkpoint,
@@ -30,6 +33,12 @@ struct CheckpointPlace {
     DataPosition position;
 };
 [[nodiscard]] CheckpointPlace place_of_checkpoint(const std::filesystem::path& checkpoint);
+
+// The numerics that a checkpoint was computed with; none if it does not say.
+[[nodiscard]] std::optional<NumericsRecord> numerics_of_checkpoint(const std::filesystem::path& checkpoint);
+
+// The config.json of the model in a checkpoint; none if it does not say.
+[[nodiscard]] std::optional<std::string> config_of_checkpoint(const std::filesystem::path& checkpoint);
 
 // The weights alone, for sampling and evaluating.
 void load_weights_of_checkpoint(const CheckpointReader& checkpoint, const ParameterList& parameters,

@@ -47,12 +47,15 @@ std::string formats_text(const Settings& settings) {
 // One run in this process: built once, then stepped.
 class Trainer {
 public:
-    Trainer(const RunInputs& inputs, const RunFolder& folder, Progress& progress, const MemorySource& memory)
+    Trainer(const RunInputs& inputs, RunClaim& claim, Progress& progress, const TrainOptions& options)
         : inputs_(inputs),
-          folder_(folder),
+          claim_(claim),
+          folder_(claim.folder()),
           progress_(progress),
+          options_(options),
           pool_(static_cast<int>(inputs.settings.compute.threads)),
-          plan_(inputs.settings, inputs.model, inputs.longest_sample(), pool_.threads(), memory),
+          plan_(inputs.settings, inputs.model, inputs.longest_sample(), pool_.threads(), options.memory),
+          numerics_{.now = numerics_of(inputs.settings, inputs.model, inputs.train->longest(), pool_), .changes = {}},
           arena_(plan_.address_bytes()),
           kernels_(make_kernels_in_memory()),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, plan_.plan().choices),
@@ -78,8 +81,7 @@ private:
     }
     void begin();
     void tell_job();
-    // False if there is no checkpoint.
-    [[nodiscard]] bool load_checkpoint();
+    void load_checkpoint();
     [[nodiscard]] Window window_from(const DataPosition& position) const {
         return loader_.window_from(position, engine_.rules.window);
     }
@@ -93,10 +95,13 @@ private:
     void show_text();
 
     const RunInputs& inputs_;
+    RunClaim& claim_;
     const RunFolder& folder_;
     Progress& progress_;
+    TrainOptions options_;
     Pool pool_;
     RunPlan plan_;
+    NumericsRecord numerics_;
     Arena arena_;
     std::unique_ptr<Kernels> kernels_;
     Engine engine_;
@@ -126,6 +131,26 @@ void Trainer::follow_plan() {
     arena_.keep(plan.arena_bytes);
 }
 
+// Everything that may speak against continuing from here is found before the run's files are touched.
+void Trainer::load_checkpoint() {
+    std::vector<std::string> notes;  // until the bar is gone
+    const auto checkpoint = shown("checking the checkpoint", "bytes", [&](const LongWork& work) {
+        return open_newest_checkpoint(
+            folder_.checkpoints(), [&](const std::string& line) { notes.push_back(line); }, work);
+    });
+    for (const std::string& line : notes) {
+        progress_.note(line);
+    }
+    shown("reading the checkpoint", "bytes",
+          [&](const LongWork& work) { load_state(engine_, definition_, checkpoint.value(), work); });
+    numerics_ = continued_numerics(numerics_of_checkpoint(checkpoint->path()), numerics_.now, engine_.state.step,
+                                   options_.other_bits);
+    if (engine_.rules.schedule.steps < engine_.state.step) {
+        throw Error(cat("schedule.steps is ", engine_.rules.schedule.steps, ", but ", folder_.root.string(),
+                        " has done ", engine_.state.step, " steps already. Set schedule.steps to at least that."));
+    }
+}
+
 void Trainer::tell_job() {
     const Settings& settings = inputs_.settings;
     progress_.note(fmt::format("accrue: {} parameters, {} samples of up to {} tokens",
@@ -138,34 +163,24 @@ void Trainer::tell_job() {
                                settings.compute.dtype, format_bytes(plan_.peak_bytes()), text_of(plan_.plan())));
 }
 
-bool Trainer::load_checkpoint() {
-    settle_checkpoints(folder_.checkpoints());
-    std::vector<std::string> notes;  // until the bar is gone
-    const auto checkpoint = shown("checking the checkpoint", "bytes", [&](const LongWork& work) {
-        return open_newest_checkpoint(
-            folder_.checkpoints(), [&](const std::string& line) { notes.push_back(line); }, work);
-    });
-    for (const std::string& line : notes) {
-        progress_.note(line);
-    }
-    if (checkpoint) {
-        shown("reading the checkpoint", "bytes",
-              [&](const LongWork& work) { load_state(engine_, definition_, *checkpoint, work); });
-    }
-    return checkpoint.has_value();
-}
-
 void Trainer::begin() {
     tell_job();
-    const bool goes_on = load_checkpoint();
-    if (!goes_on) {
+    const bool goes_on = claim_.goes_on();
+    if (goes_on) {
+        load_checkpoint();
+    } else {
         shown(inputs_.settings.model.from.empty() ? "preparing weights" : "reading the model", "bytes",
               [&](const LongWork& work) { load_first_weights(engine_, inputs_.settings, work); });
     }
+    claim_.begin(inputs_.settings);
     MetricsFile::keep_steps(folder_.metrics(), engine_.state.step);
     first_step_ = engine_.state.step;
     progress_.note(fmt::format("folder: {}{}", folder_.root.string(),
                                goes_on ? fmt::format(", continued from step {}", engine_.state.step) : std::string()));
+    for (const auto& [step, from, to] : numerics_.changes) {
+        progress_.note(
+            fmt::format("bits: since step {} those of {}, before those of {}", step, text_of(to), text_of(from)));
+    }
     if (!goes_on) {
         summary_.validation_before = validation_loss();
         if (summary_.validation_before) {
@@ -186,7 +201,7 @@ std::optional<double> Trainer::validation_loss() {
 
 void Trainer::save_checkpoint() {
     shown(cat("writing checkpoint step-", engine_.state.step), "bytes",
-          [&](const LongWork& work) { save_state(engine_, definition_, folder_.checkpoints(), work); });
+          [&](const LongWork& work) { save_state(engine_, definition_, folder_.checkpoints(), numerics_, work); });
     if (inputs_.settings.run.keep_checkpoints > 0) {
         remove_old_checkpoints(folder_.checkpoints(), inputs_.settings.run.keep_checkpoints, engine_.state.step);
     }
@@ -347,9 +362,9 @@ TrainSummary Trainer::run(const StopFlag& stop) {
 
 }  // namespace
 
-TrainSummary train(const RunInputs& inputs, const RunFolder& folder, Progress& progress, const StopFlag& stop,
-                   const MemorySource& memory) {
-    return Trainer(inputs, folder, progress, memory).run(stop);
+TrainSummary train(const RunInputs& inputs, RunClaim& claim, Progress& progress, const StopFlag& stop,
+                   const TrainOptions& options) {
+    return Trainer(inputs, claim, progress, options).run(stop);
 }
 
 }  // namespace accrue

@@ -5,7 +5,8 @@
 
 #include "accrue/observe/progress.h"
 #include "accrue/train/inputs.h"
-#include "accrue/train/run_folder.h"
+#include "accrue/train/numerics.h"
+#include "accrue/train/run_claim.h"
 #include "accrue/train/run_plan.h"
 #include "accrue/train/step.h"
 
@@ -26,10 +27,17 @@ struct TrainSummary {
     bool has_shown_text = false;        // of the trained model, where there is a tokenizer
 };
 
-// Trains within the memory that compute.memory and `memory` leave, from the newest
-// checkpoint of the folder that is not damaged, or from the start if there is none at all, to the last step of the
-// schedule or until `stop` is set; then everything done is on disk. At the end some text of the model is shown.
-[[nodiscard]] TrainSummary train(const RunInputs& inputs, const RunFolder& folder, Progress& progress,
-                                 const StopFlag& stop, const MemorySource& memory = memory_of_machine);
+// What a caller may decide about a run besides its settings.
+struct TrainOptions {
+    OtherBits other_bits = OtherBits::refuse;
+    MemorySource memory = memory_of_machine;
+};
+
+// Trains within the memory that compute.memory and the memory source leave, from the newest checkpoint of the claimed folder
+// that is not damaged, or from the start if there is none at all, to the last step of the schedule or until `stop` is set;
+// then everything done is on disk. Nothing is written before every check has passed. At the end some text of the model is
+// shown.
+[[nodiscard]] TrainSummary train(const RunInputs& inputs, RunClaim& claim, Progress& progress, const StopFlag& stop,
+                                 const TrainOptions& options = {});
 
 }  // namespace accrue

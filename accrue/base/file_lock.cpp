@@ -1,4 +1,4 @@
-#include "accrue/data/file_lock.h"
+#include "accrue/base/file_lock.h"
 
 #include <cerrno>
 #include <chrono>
@@ -57,6 +57,12 @@ FileLock::FileLock(const std::filesystem::path& path, const std::function<void()
             close(descriptor_);
         }
         throw;
+    }
+}
+
+void FileLock::say(std::string_view text) const {
+    if (ftruncate(descriptor_, 0) == 0) {
+        (void)!pwrite(descriptor_, text.data(), text.size(), 0);
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <string_view>
 
 namespace accrue {
 
@@ -14,6 +15,9 @@ public:
     ~FileLock();
     FileLock(const FileLock&) = delete;
     FileLock& operator=(const FileLock&) = delete;
+
+    // Writes a text into the file for those who find it locked. It is a courtesy: a failure to write it changes nothing.
+    void say(std::string_view text) const;
 
 private:
     int descriptor_ = -1;

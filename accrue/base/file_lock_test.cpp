@@ -1,16 +1,20 @@
-#include "accrue/data/file_lock.h"
+#include "accrue/base/file_lock.h"
 
 #include <optional>
 
 #include <gmock/gmock.h>
 
 #include "accrue/base/error.h"
-#include "accrue/data/token_cache_test_support.h"
+#include "accrue/base/file.h"
+#include "accrue/base/temporary_folder.h"
 
 namespace accrue {
 namespace {
 
-class FileLockTest : public CacheFolderTest {};
+class FileLockTest : public testing::Test {
+protected:
+    TemporaryFolder folder_;
+};
 
 // Two locks in one process exclude each other as those of two processes do.
 TEST_F(FileLockTest, ASecondOneWaitsUntilTheFirstIsGone) {
@@ -45,6 +49,20 @@ TEST_F(FileLockTest, AFolderThatIsNotThereIsNamed) {
     } catch (const Error& error) {
         EXPECT_THAT(error.what(), testing::HasSubstr("cannot lock " + (folder_ / "missing" / "lock").string()));
     }
+}
+
+TEST_F(FileLockTest, WhoIsRefusedCanReadWhoHoldsIt) {
+    const FileLock first(folder_ / "lock", [] {});
+    first.say("a longer text that is replaced");
+    first.say("the first");
+    std::string holder;
+    EXPECT_THROW(FileLock(folder_ / "lock",
+                          [&] {
+                              holder = read_text(folder_ / "lock");
+                              throw Error("held");
+                          }),
+                 Error);
+    EXPECT_EQ(holder, "the first");
 }
 
 }  // namespace
