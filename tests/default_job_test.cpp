@@ -20,7 +20,9 @@ TEST(DefaultJobTest, RunsAreNumberedAndHoldWhatTheyPromise) {
                                  "model/model.safetensors"}) {
             EXPECT_TRUE(fs::exists(run / file)) << file;
         }
-        EXPECT_NE(result.output.find("validation loss"), std::string::npos) << result.output;
+        EXPECT_NE(result.output.find("\nvalidation loss: "), std::string::npos) << result.output;
+        EXPECT_LT(result.output.find("\nvalidation loss before the first step: "), result.output.find("\nstep 1/2"))
+            << result.output;
         EXPECT_NE(result.output.find("It writes:"), std::string::npos) << result.output;
         EXPECT_EQ(result.output.find('\r'), std::string::npos) << "a pipe gets plain lines";
     }

@@ -103,7 +103,7 @@ TEST_F(RunSafetyTest, TrainingReplacesNoModel) {
     ASSERT_EQ(run_program(start("run")).exit_code, 0);
     fs::remove_all(folder_ / "run/checkpoints");
     expect_refused(start("run"), "is not empty");
-    expect_refused(resume("run"), "holds a model but no whole checkpoint");
+    expect_refused(resume("run"), "holds a model but no checkpoint");
     auto again = start("run", 2);
     again.emplace_back("--overwrite");
     const ProgramResult result = run_program(again);

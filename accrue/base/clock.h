@@ -11,4 +11,9 @@ using Clock = std::chrono::steady_clock;
     return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// From any point in time.
+[[nodiscard]] inline double seconds_now() {
+    return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
 }  // namespace accrue

@@ -47,6 +47,8 @@ int open_to_read(const fs::path& path) {
     return open_or_fail(path, O_RDONLY | O_NONBLOCK, "open");
 }
 
+constexpr int64_t kPieceForDevice = int64_t{32} << 20;
+
 // A descriptor that is closed when its scope ends, for work that a throw may leave early.
 class Descriptor {
 public:
@@ -152,7 +154,27 @@ void OutputFile::write(std::span<const std::byte> bytes) {
             fail("write", path_, errno);
         }
         bytes = bytes.subspan(static_cast<size_t>(count));
+        written_ += count;
+        if (written_ - passed_on_ >= kPieceForDevice) {
+            pass_on();
+        }
     }
+}
+
+// Starts the newest piece and waits for the one before it. A file system that cannot do that loses nothing by it; any
+// other failure must be told here, because fsync will not tell it again.
+void OutputFile::pass_on() {
+    const auto sync = [&](int64_t first, int64_t bytes, unsigned int how) {
+        const bool cannot = sync_file_range(descriptor_, first, bytes, how) != 0;
+        if (cannot && errno != EINVAL && errno != ENOSYS && errno != ESPIPE && errno != EINTR) {
+            fail("write", path_, errno);
+        }
+    };
+    sync(passed_on_, written_ - passed_on_, SYNC_FILE_RANGE_WRITE);
+    if (passed_on_ > 0) {
+        sync(0, passed_on_, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    }
+    passed_on_ = written_;
 }
 
 void OutputFile::write(std::string_view text) {

@@ -28,7 +28,8 @@ private:
     int64_t size_ = 0;
 };
 
-// A file being written. Nothing is promised to be on the disk before close_synced() returns.
+// A file being written. Nothing is promised to be on the disk before close_synced() returns; of a long file the device is
+// given piece after piece on the way, so that what is left to the end is little and whoever counts bytes counts true.
 class OutputFile {
 public:
     explicit OutputFile(std::filesystem::path path);
@@ -42,8 +43,12 @@ public:
     void close_synced();
 
 private:
+    void pass_on();
+
     std::filesystem::path path_;
     int descriptor_ = -1;
+    int64_t written_ = 0;
+    int64_t passed_on_ = 0;  // bytes that the device has been given
 };
 
 [[nodiscard]] std::string read_text(const std::filesystem::path& path);

@@ -55,6 +55,25 @@ TEST_F(FileTest, TextComesBackAsItWasWritten) {
     EXPECT_THAT(names(), testing::ElementsAre("a.txt"));
 }
 
+// Long enough that the device is given some of it on the way.
+TEST_F(FileTest, ALongFileComesBackAsItWasWritten) {
+    const std::string piece = std::string(999'999, 'x') + "\n";
+    {
+        OutputFile file(folder_ / "long");
+        for (int i = 0; i < 70; ++i) {
+            file.write(piece);
+        }
+        file.close_synced();
+    }
+    const InputFile file(folder_ / "long");
+    ASSERT_EQ(file.size(), 70'000'000);
+    std::string read(piece.size(), ' ');
+    for (const int64_t number : {0, 33, 34, 69}) {
+        file.read(number * 1'000'000, std::as_writable_bytes(std::span(read)));
+        EXPECT_TRUE(read == piece) << number;
+    }
+}
+
 TEST_F(FileTest, AFailedWriteLeavesTheOldTextAndNothingAside) {
     fs::create_directories(folder_ / "a.txt");
     EXPECT_THAT(error_of([&] { write_text(folder_ / "a.txt", "new"); }),

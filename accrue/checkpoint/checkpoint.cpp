@@ -104,16 +104,33 @@ void settle(const fs::path& folder) {
     }
 }
 
-void write_files(const fs::path& partial, const std::vector<CheckpointFile>& files, const std::string& state_json) {
+int64_t tensor_bytes(const std::vector<CheckpointFile>& files) {
+    int64_t bytes = 0;
+    for (const CheckpointFile& file : files) {
+        for (const TensorToStore& tensor : file.tensors) {
+            bytes += static_cast<int64_t>(tensor.bytes.size());
+        }
+    }
+    return bytes;
+}
+
+void write_files(const fs::path& partial, const std::vector<CheckpointFile>& files, const std::string& state_json,
+                 const LongWork& work) {
     Manifest manifest;
     for (const CheckpointFile& file : files) {
         const std::string name = cat(file.name, kEnding);
-        if (manifest.files.contains(name)) {
+        if (!manifest.files.emplace(name, Manifest::File{}).second) {
             throw Error(cat("a checkpoint was given two files named ", name));
         }
-        const std::string checksum = write_safetensors(partial / name, file.tensors);
-        manifest.files[name] = {InputFile(partial / name).size(), checksum};
     }
+    WorkCount count(work, tensor_bytes(files));
+    work.run(std::ssize(files), [&](int64_t item) {
+        const CheckpointFile& file = files[static_cast<size_t>(item)];
+        const std::string name = cat(file.name, kEnding);
+        const std::string checksum =
+            write_safetensors(partial / name, file.tensors, [&](int64_t bytes) { count.add(bytes); });
+        manifest.files.at(name) = {InputFile(partial / name).size(), checksum};
+    });
     const auto put = [&](std::string_view name, std::string_view text) {
         OutputFile file(partial / name);
         file.write(text);
@@ -149,44 +166,58 @@ void move_into_place(const fs::path& folder, int64_t step, const fs::path& parti
     fs::remove_all(aside(folder, step, kReplaced), ignored);
 }
 
-Manifest manifest_of(const fs::path& checkpoint) {
-    std::optional<Manifest> manifest = read_manifest(checkpoint);
-    if (!manifest) {
-        throw Error(cat("checkpoint ", checkpoint.string(), " is not whole: it has no ", kManifestName,
-                        " that can be read; delete it to go on from the one before"));
-    }
-    return std::move(*manifest);
-}
-
 // The checksum of a file, read in pieces.
-std::string checksum_of(const InputFile& file) {
-    std::vector<std::byte> piece(static_cast<size_t>(std::min<int64_t>(file.size(), int64_t{4} << 20)));
+std::string checksum_of(const InputFile& file, WorkCount& count) {
+    std::vector<std::byte> piece(static_cast<size_t>(std::min<int64_t>(file.size(), int64_t{1} << 18)));
     Hasher hasher;
     for (int64_t place = 0; place < file.size(); place += static_cast<int64_t>(piece.size())) {
         const auto part = std::span(piece).first(std::min(piece.size(), static_cast<size_t>(file.size() - place)));
         file.read(place, part);
         hasher.add(part);
+        count.add(static_cast<int64_t>(part.size()));
     }
     return hasher.digest();
 }
 
-// An error that says which file is not what the manifest says.
-void check_file(const fs::path& checkpoint, const std::string& name, const Manifest::File& expected) {
-    const auto damaged = [&](const std::string& what) {
-        throw Error(cat("checkpoint ", checkpoint.string(), " is damaged: file ", name, " ", what,
-                        "; delete it to go on from the one before"));
-    };
-    if (!is_there(checkpoint / name)) {
-        damaged("is missing");
+std::string no_manifest() {
+    return cat("it has no ", kManifestName, " that can be read");
+}
+
+Error damaged(const fs::path& checkpoint, const std::string& damage) {
+    return Error(cat("checkpoint ", checkpoint.string(), " is damaged: ", damage,
+                     "; delete it to go on from the one before"));
+}
+
+// What is wrong with one file of a checkpoint, if anything.
+std::optional<std::string> damage_of_file(const fs::path& checkpoint, const std::string& name,
+                                          const Manifest::File& expected, WorkCount& count) {
+    try {
+        const std::string checksum = checksum_of(InputFile(checkpoint / name), count);
+        return checksum == expected.checksum ? std::nullopt
+                                             : std::optional(cat("file ", name, " has checksum ", checksum,
+                                                                 ", manifest says ", expected.checksum));
+    } catch (const Error& unreadable) {
+        return unreadable.what();
     }
-    const InputFile file(checkpoint / name);
-    if (file.size() != expected.bytes) {
-        damaged(cat("has ", file.size(), " bytes, manifest says ", expected.bytes));
+}
+
+std::optional<std::string> damage_of_state(const fs::path& checkpoint) {
+    const std::optional<Manifest> manifest = read_manifest(checkpoint);
+    const std::string name(kStateName);
+    if (!manifest) {
+        return no_manifest();
     }
-    const std::string checksum = checksum_of(file);
-    if (checksum != expected.checksum) {
-        damaged(cat("has checksum ", checksum, ", manifest says ", expected.checksum));
+    if (!manifest->files.contains(name)) {
+        return cat("its manifest has no ", name);
     }
+    const LongWork alone;
+    WorkCount nobody_asks(alone, 0);
+    return damage_of_file(checkpoint, name, manifest->files.at(name), nobody_asks);
+}
+
+std::optional<std::string> damage_without_reading(const fs::path& checkpoint) {
+    const std::optional<Manifest> manifest = read_manifest(checkpoint);
+    return manifest ? missing_in(checkpoint, *manifest) : no_manifest();
 }
 
 }  // namespace
@@ -196,13 +227,13 @@ fs::path checkpoint_path(const fs::path& folder, int64_t step) {
 }
 
 void write_checkpoint(const fs::path& folder, int64_t step, const std::vector<CheckpointFile>& files,
-                      const std::string& state_json) {
+                      const std::string& state_json, const LongWork& work) {
     make_folder(folder);
     settle(folder);
     const fs::path partial = aside(folder, step, kPartial);
     try {
         make_folder(partial);
-        write_files(partial, files, state_json);
+        write_files(partial, files, state_json, work);
         move_into_place(folder, step, partial);
     } catch (...) {
         std::error_code ignored;
@@ -211,21 +242,46 @@ void write_checkpoint(const fs::path& folder, int64_t step, const std::vector<Ch
     }
 }
 
-std::vector<int64_t> list_checkpoints(const fs::path& folder) {
-    std::vector<int64_t> steps;
+std::vector<CheckpointEntry> survey_checkpoints(const fs::path& folder) {
+    std::vector<CheckpointEntry> found;
     for (const fs::path& entry : entries_of(folder)) {
-        const std::optional<int64_t> step = step_of(entry.filename().string());
-        const std::optional<Manifest> manifest = step ? read_manifest(entry) : std::nullopt;
-        if (manifest && has_its_files(entry, *manifest)) {
-            steps.push_back(*step);
+        if (const std::optional<int64_t> step = step_of(entry.filename().string())) {
+            found.push_back({.step = *step, .damage = damage_without_reading(entry)});
         }
     }
-    std::sort(steps.begin(), steps.end());
+    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
+    return found;
+}
+
+std::vector<int64_t> list_checkpoints(const fs::path& folder) {
+    std::vector<int64_t> steps;
+    for (const CheckpointEntry& entry : survey_checkpoints(folder)) {
+        if (!entry.damage) {
+            steps.push_back(entry.step);
+        }
+    }
     return steps;
 }
 
-void remove_old_checkpoints(const fs::path& folder, int64_t keep) {
+std::optional<std::string> damage_of(const fs::path& checkpoint, const LongWork& work) {
+    if (const auto damage = damage_without_reading(checkpoint)) {
+        return damage;
+    }
+    const Manifest manifest = read_manifest(checkpoint).value_or(Manifest{});
+    const std::vector<std::pair<std::string, Manifest::File>> files(manifest.files.begin(), manifest.files.end());
+    std::vector<std::optional<std::string>> damages(files.size());
+    WorkCount count(work, bytes_of(manifest));
+    work.run(std::ssize(files), [&](int64_t item) {
+        const auto& [name, expected] = files[static_cast<size_t>(item)];
+        damages[static_cast<size_t>(item)] = damage_of_file(checkpoint, name, expected, count);
+    });
+    const auto first = std::find_if(damages.begin(), damages.end(), [](const auto& damage) { return damage.has_value(); });
+    return first == damages.end() ? std::nullopt : *first;
+}
+
+void remove_old_checkpoints(const fs::path& folder, int64_t keep, int64_t newest) {
     std::vector<int64_t> steps = list_checkpoints(folder);
+    std::erase_if(steps, [&](int64_t step) { return step > newest; });
     const auto kept = static_cast<size_t>(std::max<int64_t>(keep, 1));
     for (size_t i = 0; i + kept < steps.size(); ++i) {
         // Renamed first, so that a removal that is interrupted leaves nothing that looks like a checkpoint.
@@ -237,16 +293,36 @@ void remove_old_checkpoints(const fs::path& folder, int64_t keep) {
 }
 
 std::string read_checkpoint_state(const fs::path& checkpoint) {
-    const Manifest manifest = manifest_of(checkpoint);
-    const auto expected = manifest.files.find(std::string(kStateName));
-    check_file(checkpoint, std::string(kStateName),
-               expected == manifest.files.end() ? Manifest::File{} : expected->second);
+    if (const auto damage = damage_of_state(checkpoint)) {
+        throw damaged(checkpoint, *damage);
+    }
     return read_text(checkpoint / kStateName);
 }
 
-CheckpointReader::CheckpointReader(const fs::path& checkpoint) : path_(checkpoint) {
-    for (const auto& [name, expected] : manifest_of(checkpoint).files) {
-        check_file(checkpoint, name, expected);
+bool is_state_damaged(const fs::path& checkpoint) {
+    return damage_of_state(checkpoint).has_value();
+}
+
+CheckpointReader::CheckpointReader(const fs::path& checkpoint) {
+    if (const auto damage = damage_of(checkpoint)) {
+        throw damaged(checkpoint, *damage);
+    }
+    open(checkpoint);
+}
+
+CheckpointReader CheckpointReader::undamaged(const fs::path& checkpoint) {
+    CheckpointReader reader;
+    reader.open(checkpoint);
+    return reader;
+}
+
+void CheckpointReader::open(const fs::path& checkpoint) {
+    path_ = checkpoint;
+    const std::optional<Manifest> manifest = read_manifest(checkpoint);
+    if (!manifest) {
+        throw damaged(checkpoint, no_manifest());
+    }
+    for (const auto& [name, expected] : manifest->files) {
         if (name.ends_with(kEnding)) {
             files_.emplace(name.substr(0, name.size() - kEnding.size()), SafetensorsFile(checkpoint / name));
         }

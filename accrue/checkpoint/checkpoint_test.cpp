@@ -136,12 +136,12 @@ TEST_F(CheckpointTest, WithoutAManifestItIsNotWhole) {
                              "{\"format\":1,\"files\":{\"../x\":{\"bytes\":1,\"checksum\":\"0\"}}}"}) {
         write_text(manifest, text);
         EXPECT_THAT(list_checkpoints(folder_), IsEmpty()) << text;
-        EXPECT_THAT(reading_error(5), HasSubstr("is not whole: it has no manifest.json that can be read")) << text;
+        EXPECT_THAT(reading_error(5), HasSubstr("is damaged: it has no manifest.json that can be read")) << text;
     }
     fs::remove(manifest);
     EXPECT_THAT(list_checkpoints(folder_), IsEmpty());
-    EXPECT_THAT(reading_error(5), HasSubstr("is not whole"));
-    EXPECT_THAT(reading_error(6), AllOf(HasSubstr("step-6"), HasSubstr("is not whole")));
+    EXPECT_THAT(reading_error(5), HasSubstr("has no manifest.json"));
+    EXPECT_THAT(reading_error(6), AllOf(HasSubstr("step-6"), HasSubstr("has no manifest.json")));
 }
 
 TEST_F(CheckpointTest, AnExistingStepIsReplaced) {
@@ -194,6 +194,74 @@ TEST_F(CheckpointTest, RemovalCountsOnlyWholeCheckpoints) {
     fs::remove(checkpoint_path(folder_, 2) / kManifestName);
     remove_old_checkpoints(folder_, 1);
     EXPECT_THAT(names(), ElementsAre("step-1", "step-2"));
+}
+
+// A damaged one from a run's earlier life lies behind where it is now; it must not push out what can be read.
+TEST_F(CheckpointTest, RemovalLeavesWhatLiesAheadOfTheRun) {
+    for (const int64_t step : {1, 2, 3, 10}) {
+        write(step);
+    }
+    remove_old_checkpoints(folder_, 1, 3);
+    EXPECT_THAT(names(), ElementsAre("step-10", "step-3"));
+}
+
+TEST_F(CheckpointTest, ASurveySaysWhatIsDamaged) {
+    write(4);
+    write(5);
+    fs::create_directories(checkpoint_path(folder_, 6));
+    fs::remove(checkpoint_path(folder_, 4) / "moments.safetensors");
+    const auto found = survey_checkpoints(folder_);
+    ASSERT_EQ(found.size(), 3U);
+    EXPECT_EQ(found[0].step, 4);
+    EXPECT_EQ(found[0].damage, "file moments.safetensors is missing");
+    EXPECT_EQ(found[1].damage, std::nullopt);
+    EXPECT_EQ(found[2].damage, "it has no manifest.json that can be read");
+}
+
+TEST_F(CheckpointTest, ThreadsWriteAndReadTheSameAsOneAlone) {
+    write(5, 2);
+    const std::string manifest = read_text(checkpoint_path(folder_, 5) / kManifestName);
+    Pool pool(3);
+    int64_t told = 0;
+    const LongWork work{.pool = &pool, .told = [&](int64_t done, int64_t total) { told = total - done; }};
+    const std::vector<float> numbers = {5, 2, 3};
+    const std::vector<float> moments(100, 2);
+    told = -1;
+    write_checkpoint(folder_, 5,
+                     {{"weights", {{"w", "F32", {3}, std::as_bytes(std::span(numbers))}}},
+                      {"moments", {{"m", "F32", {10, 10}, std::as_bytes(std::span(moments))}}}},
+                     "{\"step\":5,\"version\":2}", work);
+    EXPECT_EQ(read_text(checkpoint_path(folder_, 5) / kManifestName), manifest);
+    EXPECT_LE(told, 0) << "all of it was counted";
+    EXPECT_EQ(damage_of(checkpoint_path(folder_, 5), work), std::nullopt);
+    EXPECT_EQ(told, 0);
+    damage(checkpoint_path(folder_, 5) / "moments.safetensors");
+    EXPECT_THAT(damage_of(checkpoint_path(folder_, 5), work).value_or(""),
+                HasSubstr("file moments.safetensors has checksum"));
+}
+
+// The manifest and files as version 0.1 wrote them, with their checksums.
+TEST_F(CheckpointTest, CheckpointsOfOlderProgramsCanBeRead) {
+    const fs::path old = checkpoint_path(folder_, 7);
+    fs::create_directories(old);
+    write_text(old / "state.json", "{\"step\":7}\n");
+    write_text(old / kManifestName,
+               R"({"files":{"state.json":{"bytes":11,"checksum":"efd5e3cbbe319386e93d2e2d26ec1694"}},"format":1})");
+    EXPECT_EQ(CheckpointReader(old).state_json(), "{\"step\":7}\n");
+}
+
+TEST_F(CheckpointTest, TheStateAloneIsReadOnlyWhereItIsRight) {
+    write(5);
+    EXPECT_FALSE(is_state_damaged(checkpoint_path(folder_, 5)));
+    damage(checkpoint_path(folder_, 5) / "weights.safetensors");
+    EXPECT_EQ(read_checkpoint_state(checkpoint_path(folder_, 5)), "{\"step\":5,\"version\":0}");
+    damage(checkpoint_path(folder_, 5) / "state.json");
+    EXPECT_TRUE(is_state_damaged(checkpoint_path(folder_, 5)));
+    EXPECT_THAT(error_of([&] { (void)read_checkpoint_state(checkpoint_path(folder_, 5)); }),
+                AllOf(HasSubstr("is damaged"), HasSubstr("file state.json has checksum")));
+    write_text(checkpoint_path(folder_, 5) / kManifestName, R"({"files":{},"format":1})");
+    EXPECT_THAT(error_of([&] { (void)read_checkpoint_state(checkpoint_path(folder_, 5)); }),
+                HasSubstr("its manifest has no state.json"));
 }
 
 TEST_F(CheckpointTest, TwoFilesOfOneNameAreAnError) {

@@ -1,6 +1,5 @@
 #include "accrue/checkpoint/manifest.h"
 
-#include <algorithm>
 #include <system_error>
 
 #include <nlohmann/json.hpp>
@@ -50,12 +49,26 @@ std::optional<Manifest> read_manifest(const fs::path& checkpoint) {
     }
 }
 
-bool has_its_files(const fs::path& checkpoint, const Manifest& manifest) {
-    return std::all_of(manifest.files.begin(), manifest.files.end(), [&](const auto& entry) {
-        std::error_code missing;
-        const auto bytes = fs::file_size(checkpoint / entry.first, missing);
-        return !missing && static_cast<int64_t>(bytes) == entry.second.bytes;
-    });
+int64_t bytes_of(const Manifest& manifest) {
+    int64_t bytes = 0;
+    for (const auto& [name, file] : manifest.files) {
+        bytes += file.bytes;
+    }
+    return bytes;
+}
+
+std::optional<std::string> missing_in(const fs::path& checkpoint, const Manifest& manifest) {
+    for (const auto& [name, file] : manifest.files) {
+        std::error_code fault;
+        const auto bytes = static_cast<int64_t>(fs::file_size(checkpoint / name, fault));
+        if (fault) {
+            return cat("file ", name, " is missing");
+        }
+        if (bytes != file.bytes) {
+            return cat("file ", name, " has ", bytes, " bytes, manifest says ", file.bytes);
+        }
+    }
+    return std::nullopt;
 }
 
 }  // namespace accrue

@@ -22,7 +22,9 @@ struct Manifest {
 [[nodiscard]] std::string to_json(const Manifest& manifest);
 // The manifest of a checkpoint's folder; nothing if there is none or if it cannot be understood.
 [[nodiscard]] std::optional<Manifest> read_manifest(const std::filesystem::path& checkpoint);
-// Are all the files there, with their sizes?
-[[nodiscard]] bool has_its_files(const std::filesystem::path& checkpoint, const Manifest& manifest);
+// The bytes of all files together.
+[[nodiscard]] int64_t bytes_of(const Manifest& manifest);
+// The first file that is missing or has another size, in words; nothing if all are there.
+[[nodiscard]] std::optional<std::string> missing_in(const std::filesystem::path& checkpoint, const Manifest& manifest);
 
 }  // namespace accrue

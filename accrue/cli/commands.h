@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "accrue/train/generate.h"
 
@@ -50,6 +53,11 @@ struct ExportCommand {
     std::string output;
 };
 [[nodiscard]] ExitCode run_export(const ExportCommand& command);
+
+// A line for the person in front of the screen, not among the results, which may go into a file.
+inline void warn(const std::string& line) {
+    fmt::print(stderr, "{}\n", line);
+}
 
 // "accrue 0.1.0" and the instruction set in use.
 [[nodiscard]] std::string version_text();

@@ -54,7 +54,7 @@ ExitCode run_eval(const EvalCommand& command) {
     for (const std::string& note : notes_on(*data, "data")) {
         fmt::print(stderr, "{}\n", note);
     }
-    TrainedModel model(command.folder, data->longest(), command.threads);
+    TrainedModel model(command.folder, data->longest(), command.threads, warn);
     check_tokens(*data, model.config());
     const Evaluation result = evaluate(model.decoder(), model.weights(), *data, 1);
     fmt::print("samples:       {}\ntokens:        {}\nloss:          {:.6f} per token\nperplexity:    {:.4f}\n",

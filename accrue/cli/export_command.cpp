@@ -36,7 +36,7 @@ Source open_source(const fs::path& given) {
                 .name = name.replace_extension(),
                 .folder = {}};
     }
-    const TrainedModel model(path, 1, 1);
+    const TrainedModel model(path, 1, 1, warn);
     const View<const float> master = model.weights().master;
     const fs::path folder = fs::exists(path / "config.json") ? path : path / "model";
     return {.config = model.config(),

@@ -152,8 +152,9 @@ std::string run_folder_text(const fs::path& folder) {
         settings.schedule.steps);
     text += history_text(read_history(run.metrics()));
     std::string steps;
-    for (const int64_t step : list_checkpoints(run.checkpoints())) {
-        steps += fmt::format("{}step-{}", steps.empty() ? "" : ", ", step);
+    for (const CheckpointEntry& entry : survey_checkpoints(run.checkpoints())) {
+        steps += fmt::format("{}step-{}{}", steps.empty() ? "" : ", ", entry.step,
+                             entry.damage ? fmt::format(" (damaged: {})", *entry.damage) : "");
     }
     text += fmt::format("checkpoints:  {}\n", steps.empty() ? "none" : steps);
     if (const auto newest = run.newest_checkpoint()) {

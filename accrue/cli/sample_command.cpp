@@ -77,7 +77,7 @@ void check_prompt(const std::vector<int32_t>& prompt, int64_t vocabulary) {
 }  // namespace
 
 ExitCode run_sample(const SampleCommand& command) {
-    TrainedModel model(command.folder, 0, command.threads);
+    TrainedModel model(command.folder, 0, command.threads, warn);
     const Tokenizer* tokenizer = model.tokenizer();
     if (command.chat && tokenizer == nullptr) {
         throw Error("this model has no tokenizer, so it cannot chat. Give the prompt as token ids without --chat.");

@@ -1,19 +1,15 @@
 #include "accrue/cli/tokenizing_report.h"
 
-#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "accrue/base/bytes.h"
+#include "accrue/base/clock.h"
 
 namespace accrue {
 namespace {
-
-double seconds_now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // "tokens", "validation tokens".
 std::string name_of(const CacheProgress& progress) {
@@ -27,7 +23,8 @@ std::string contents_text(const std::string& name, const TokenCache& cache) {
 
 }  // namespace
 
-TokenizingReport::TokenizingReport(std::FILE* out) : bytes_(out, isatty(fileno(out)) != 0, "tokenizing", seconds_now) {}
+TokenizingReport::TokenizingReport(std::FILE* out)
+    : bytes_(out, isatty(fileno(out)) != 0, "tokenizing", "bytes", seconds_now) {}
 
 CacheProgressCallback TokenizingReport::callback(const StopFlag& stop) {
     return [this, &stop](const CacheProgress& progress) {

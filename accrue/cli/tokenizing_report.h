@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "accrue/data/token_cache.h"
-#include "accrue/observe/byte_progress.h"
+#include "accrue/observe/work_progress.h"
 #include "accrue/train/step.h"
 
 namespace accrue {
@@ -24,7 +24,7 @@ private:
     void tell(const CacheProgress& progress);
     void tell_end(const CacheProgress& progress);
 
-    ByteProgress bytes_;
+    WorkProgress bytes_;
     int64_t bytes_total_ = 0;
     bool told_to_wait_ = false;
 };

@@ -31,13 +31,10 @@ std::string end_text(const TrainSummary& summary, const RunFolder& folder) {
                                    summary.seconds);
     text += change_text("training loss", summary.loss_before, summary.loss_after);
     text += change_text("validation loss", summary.validation_before, summary.validation_after);
-    if (!summary.sample.empty()) {
-        text += fmt::format("\nIt writes:\n{}\n", summary.sample);
-    }
     text += fmt::format("\nmodel:       {}\nreport:      {}\nmetrics:     {}\ncheckpoints: {}\nsettings:    {}\n",
                         folder.model().string(), folder.report().string(), folder.metrics().string(),
                         folder.checkpoints().string(), folder.settings().string());
-    if (!summary.sample.empty()) {
+    if (summary.has_shown_text) {
         text += fmt::format("try:         accrue sample {} \"Once upon a time\"\n", root);
     }
     return text;
@@ -61,6 +58,9 @@ ExitCode run_train(const TrainCommand& command) try {
         claim.emplace(RunClaim::of_run(command.resume, overwrite));
         settings = claim->settings(overrides);
         check_inputs_stay(settings, {}, claim->folder());
+        if (!claim->folder().has_checkpoints()) {
+            fmt::print("{} has no checkpoint yet: the run starts from the beginning\n", command.resume);
+        }
     }
     TokenizingReport tokenizing(stdout);
     const RunInputs inputs = open_inputs(settings, tokenizing.callback(stop));

@@ -9,8 +9,10 @@
 #include "accrue/assess/compare_runs.h"
 #include "accrue/assess/verify_report.h"
 #include "accrue/base/error.h"
+#include "accrue/cli/commands.h"
 #include "accrue/cli/tokenizing_report.h"
 #include "accrue/observe/status_line.h"
+#include "accrue/train/newest_checkpoint.h"
 #include "accrue/train/run_folder.h"
 
 namespace accrue {
@@ -40,7 +42,8 @@ ExitCode verify_window(const VerifyCommand& command, const Parts& parts) {
     const StopFlag never{false};
     TokenizingReport tokenizing(stderr);
     const RunInputs inputs = open_inputs(settings, tokenizing.callback(never));
-    const WindowRequest request{.checkpoint = is_folder ? folder.newest_checkpoint() : std::nullopt,
+    const auto checkpoint = is_folder ? open_newest_checkpoint(folder.checkpoints(), warn) : std::nullopt;
+    const WindowRequest request{.checkpoint = checkpoint ? std::optional(checkpoint->path()) : std::nullopt,
                                 .step = command.step,
                                 .most_grains = command.grains};
     StatusLine line(stdout);

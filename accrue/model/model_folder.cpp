@@ -113,16 +113,19 @@ void check_finite(const fs::path& file, const std::string& name, std::span<const
     }
 }
 
-void load_tensor(const SafetensorsFile& file, const std::string& stored, const Parameter& parameter,
-                 std::span<float> into) {
+void check_shape(const SafetensorsFile& file, const std::string& stored, const Parameter& parameter) {
     const StoredTensor& tensor = file.at(stored);
     if (tensor.shape != parameter.shape) {
         throw Error(cat(file.path().string(), ": tensor ", stored, " has shape ", shape_text(tensor.shape),
                         ", but config.json asks for ", shape_text(parameter.shape), "."));
     }
-    file.read_floats(stored, into);
-    check_finite(file.path(), stored, into);
 }
+
+// What becomes a parameter: a tensor of some file, of the right shape.
+struct FoundTensor {
+    const SafetensorsFile* file = nullptr;
+    std::string name;
+};
 
 }  // namespace
 
@@ -130,7 +133,8 @@ bool has_model_weights(const fs::path& folder) {
     return !weight_files(folder).empty();
 }
 
-void load_model_weights(const fs::path& folder, const ParameterList& parameters, std::span<float> weights) {
+void load_model_weights(const fs::path& folder, const ParameterList& parameters, std::span<float> weights,
+                        const LongWork& work) {
     const std::vector<fs::path> paths = weight_files(folder);
     if (paths.empty()) {
         throw Error(cat(folder.string(),
@@ -147,6 +151,7 @@ void load_model_weights(const fs::path& folder, const ParameterList& parameters,
         }
     }
     bool has_head = false;
+    std::vector<FoundTensor> found;
     for (const Parameter& parameter : parameters.parameters) {
         const auto name = stored_name(stored, parameter.name);
         if (!name) {
@@ -154,8 +159,8 @@ void load_model_weights(const fs::path& folder, const ParameterList& parameters,
                             " is missing. The weights do not belong to this config.json, or the file is incomplete."));
         }
         has_head = has_head || parameter.name == "lm_head.weight";
-        load_tensor(*stored[*name], *name, parameter,
-                    weights.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.elements())));
+        check_shape(*stored[*name], *name, parameter);
+        found.push_back({.file = stored[*name], .name = *name});
         stored.erase(*name);
     }
     for (const auto& [name, file] : stored) {
@@ -167,6 +172,16 @@ void load_model_weights(const fs::path& folder, const ParameterList& parameters,
                         " is unknown to the model that config.json describes. ",
                         "Training without it would compute something else."));
     }
+    WorkCount count(work, parameters.trainable() * static_cast<int64_t>(sizeof(float)));
+    work.run(parameters.count(), [&](int64_t item) {
+        const auto& [file, name] = found[static_cast<size_t>(item)];
+        const Parameter& parameter = parameters[item];
+        const auto into =
+            weights.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.elements()));
+        file->read_floats(name, into);
+        check_finite(file->path(), name, into);
+        count.add(static_cast<int64_t>(into.size_bytes()));
+    });
 }
 
 std::vector<TensorToStore> named_tensors(const ParameterList& parameters, std::span<const float> flat) {
@@ -181,12 +196,12 @@ std::vector<TensorToStore> named_tensors(const ParameterList& parameters, std::s
 }
 
 void write_model_folder(const fs::path& folder, const ModelConfig& config, const ParameterList& parameters,
-                        std::span<const float> weights) {
+                        std::span<const float> weights, const std::function<void(int64_t)>& wrote) {
     const fs::path partial = folder.parent_path() / cat(".", folder.filename().string(), ".partial");
     fs::remove_all(partial);
     fs::create_directories(partial);
     write_text(partial / "config.json", config.source_json);
-    write_safetensors(partial / "model.safetensors", named_tensors(parameters, weights));
+    write_safetensors(partial / "model.safetensors", named_tensors(parameters, weights), wrote);
     sync_folder(partial);
     fs::remove_all(folder);
     fs::rename(partial, folder);

@@ -14,13 +14,15 @@ namespace accrue {
 [[nodiscard]] bool has_model_weights(const std::filesystem::path& folder);
 
 // Fills the flat weights from folder/model.safetensors or the shards that folder/model.safetensors.index.json names.
-// Errors name file and tensor: missing, of another shape or type, unknown to the model, or not finite.
-void load_model_weights(const std::filesystem::path& folder, const ParameterList& parameters, std::span<float> weights);
+// Errors name file and tensor: missing, of another shape or type, unknown to the model, or not finite. Each tensor is one
+// thread's; counts bytes of weights.
+void load_model_weights(const std::filesystem::path& folder, const ParameterList& parameters, std::span<float> weights,
+                        const LongWork& work = {});
 
 // Writes a Hugging Face model folder: config.json and model.safetensors, nothing that varies from run to run. The
-// folder appears whole: it is written aside and renamed.
+// folder appears whole: it is written aside and renamed. `wrote` is called with the bytes of each piece.
 void write_model_folder(const std::filesystem::path& folder, const ModelConfig& config, const ParameterList& parameters,
-                        std::span<const float> weights);
+                        std::span<const float> weights, const std::function<void(int64_t bytes)>& wrote = nullptr);
 
 // The tensors of a flat buffer by name, to be written.
 [[nodiscard]] std::vector<TensorToStore> named_tensors(const ParameterList& parameters, std::span<const float> flat);

@@ -35,6 +35,18 @@ TEST_F(ModelFolderTest, WhatIsWrittenIsReadBackAndIsTheSameFileEachTime) {
     EXPECT_EQ(read_text(folder_ / "a" / "model.safetensors"), read_text(folder_ / "b" / "model.safetensors"));
 }
 
+TEST_F(ModelFolderTest, ThreadsReadTheSameWeightsAndTellHowFarTheyAre) {
+    const ParameterList list = decoder_parameters(read_model_config(golden("qwen3"), 24)).list;
+    std::vector<float> weights(static_cast<size_t>(list.flat_elements));
+    Pool pool(3);
+    std::vector<int64_t> told;
+    load_model_weights(golden("qwen3"), list, weights,
+                       {.pool = &pool, .told = [&](int64_t done, int64_t) { told.push_back(done); }});
+    EXPECT_EQ(weights, load(golden("qwen3"), list));
+    EXPECT_EQ(told.front(), 0);
+    EXPECT_EQ(told.back(), list.trainable() * 4);
+}
+
 TEST_F(ModelFolderTest, ShardsAreReadAsOneModel) {
     const ModelConfig config = read_model_config(golden("llama"), 24);
     const ParameterList list = decoder_parameters(config).list;

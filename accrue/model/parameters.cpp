@@ -1,5 +1,6 @@
 #include "accrue/model/parameters.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "accrue/base/random.h"
@@ -110,6 +111,33 @@ BlockParameters llama_block(Builder& builder, const ModelConfig& config, const s
     return block;
 }
 
+constexpr int64_t kPieceElements = int64_t{1} << 16;
+
+uint64_t stream_of(const Parameter& parameter, uint64_t seed) {
+    uint64_t stream = mix(seed);
+    for (const char letter : parameter.name) {
+        stream = mix(stream, static_cast<uint64_t>(letter));
+    }
+    return stream;
+}
+
+// What one thread fills at a time: some elements of one tensor.
+struct FreshPiece {
+    const Parameter* parameter = nullptr;
+    uint64_t stream = 0;
+    int64_t first = 0;
+    int64_t end = 0;
+
+    void fill(float* values) const {
+        for (int64_t i = first; i < end; ++i) {
+            values[i] = parameter->initial_value;
+            if (parameter->initial_deviation > 0) {
+                values[i] += parameter->initial_deviation * normal(mix(stream, static_cast<uint64_t>(i)));
+            }
+        }
+    }
+};
+
 }  // namespace
 
 int64_t ParameterList::trainable() const {
@@ -149,20 +177,24 @@ DecoderParameters decoder_parameters(const ModelConfig& config) {
     return result;
 }
 
-void initialize_weights(const ParameterList& parameters, uint64_t seed, std::span<float> weights) {
+void initialize_weights(const ParameterList& parameters, uint64_t seed, std::span<float> weights,
+                        const LongWork& work) {
+    std::vector<FreshPiece> pieces;
     for (const Parameter& parameter : parameters.parameters) {
-        uint64_t stream = mix(seed);
-        for (const char letter : parameter.name) {
-            stream = mix(stream, static_cast<uint64_t>(letter));
-        }
-        float* values = weights.data() + parameter.offset;
-        for (int64_t i = 0; i < parameter.elements(); ++i) {
-            values[i] = parameter.initial_value;
-            if (parameter.initial_deviation > 0) {
-                values[i] += parameter.initial_deviation * normal(mix(stream, static_cast<uint64_t>(i)));
-            }
+        const uint64_t stream = stream_of(parameter, seed);
+        for (int64_t first = 0; first < parameter.elements(); first += kPieceElements) {
+            pieces.push_back({.parameter = &parameter,
+                              .stream = stream,
+                              .first = first,
+                              .end = std::min(first + kPieceElements, parameter.elements())});
         }
     }
+    WorkCount count(work, parameters.trainable() * static_cast<int64_t>(sizeof(float)));
+    work.run(std::ssize(pieces), [&](int64_t item) {
+        const FreshPiece& piece = pieces[static_cast<size_t>(item)];
+        piece.fill(weights.data() + piece.parameter->offset);
+        count.add((piece.end - piece.first) * static_cast<int64_t>(sizeof(float)));
+    });
 }
 
 }  // namespace accrue

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "accrue/base/long_work.h"
 #include "accrue/kernels/kernels.h"
 #include "accrue/model/config.h"
 
@@ -83,7 +84,8 @@ struct DecoderParameters {
 
 [[nodiscard]] DecoderParameters decoder_parameters(const ModelConfig& config);
 
-// Fills fresh weights: each element a function of seed, tensor name and place.
-void initialize_weights(const ParameterList& parameters, uint64_t seed, std::span<float> weights);
+// Fills fresh weights: each element a function of seed, tensor name and place, whoever computes it. Counts bytes.
+void initialize_weights(const ParameterList& parameters, uint64_t seed, std::span<float> weights,
+                        const LongWork& work = {});
 
 }  // namespace accrue

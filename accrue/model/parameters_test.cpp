@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "accrue/base/hash.h"
+
 namespace accrue {
 namespace {
 
@@ -54,6 +56,19 @@ TEST(ParametersTest, FreshWeightsAreAFunctionOfTheSeed) {
     }
     const double deviation = std::sqrt(squares / static_cast<double>(embedding.elements()));
     EXPECT_NEAR(deviation, 0.02, 0.001);  // 65,792 draws: 0.3% of sampling error
+}
+
+// A run that was started by an older program must find the same first weights.
+TEST(ParametersTest, FreshWeightsKeepTheirBits) {
+    const ParameterList list = decoder_parameters(preset_config("tiny")).list;
+    int64_t told = 0;
+    for (const int threads : {1, 2, 7}) {
+        Pool pool(threads);
+        std::vector<float> weights(static_cast<size_t>(list.flat_elements));
+        initialize_weights(list, 1, weights, {.pool = &pool, .told = [&](int64_t done, int64_t) { told = done; }});
+        EXPECT_EQ(hash_of(std::as_bytes(std::span(weights))), "9e9d25cff3d31f36bfc2bcb100ab0390") << threads;
+        EXPECT_EQ(told, list.trainable() * 4) << "all of it is counted";
+    }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "accrue/observe/progress.h"
 
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -25,11 +26,28 @@ std::vector<std::string> texts_of(const ProgressFacts& facts, int64_t total_step
 
 }  // namespace
 
-Progress::Progress(std::FILE* out, bool is_terminal, int64_t total_steps)
-    : out_(out), is_terminal_(is_terminal), total_steps_(total_steps), line_(out) {}
+Progress::Progress(std::FILE* out, bool is_terminal, int64_t total_steps, std::function<double()> now)
+    : out_(out), is_terminal_(is_terminal), total_steps_(total_steps), now_(std::move(now)), line_(out) {}
+
+void Progress::first_validation(double loss) {
+    validation_loss_ = loss;
+    note(fmt::format("validation loss before the first step: {:.4f}", loss));
+}
+
+WorkProgress Progress::work(std::string doing, std::string unit) const {
+    return {out_, is_terminal_, std::move(doing), std::move(unit), now_};
+}
+
+void Progress::text(std::string_view piece) {
+    fmt::print(out_, "{}", piece);
+    std::fflush(out_);
+}
 
 void Progress::report(const ProgressFacts& facts) {
-    const std::vector<std::string> texts = texts_of(facts, total_steps_);
+    validation_loss_ = facts.validation_loss ? facts.validation_loss : validation_loss_;
+    ProgressFacts shown = facts;
+    shown.validation_loss = is_terminal_ ? validation_loss_ : facts.validation_loss;
+    const std::vector<std::string> texts = texts_of(shown, total_steps_);
     if (is_terminal_) {
         line_.draw(
             {.texts = texts,

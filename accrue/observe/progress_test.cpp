@@ -74,6 +74,47 @@ TEST(ProgressTest, ATerminalGetsOneLineThatIsDrawnAgain) {
     EXPECT_THAT(text.substr(second), HasSubstr("step 100/200 ["));
 }
 
+TEST(ProgressTest, ATerminalKeepsTheLastValidationLoss) {
+    const File file(std::tmpfile());
+    Progress progress(file.get(), true, 200);
+    progress.first_validation(5.5);
+    progress.report(facts_at(1));
+    ProgressFacts evaluated = facts_at(2);
+    evaluated.validation_loss = 2.5;
+    progress.report(evaluated);
+    progress.report(facts_at(3));
+    const std::string text = written_to(file);
+    EXPECT_TRUE(text.starts_with("validation loss before the first step: 5.5000\n"));
+    const size_t second = text.find("step 2/200");
+    const size_t third = text.find("step 3/200");
+    EXPECT_THAT(text.substr(0, second), HasSubstr("validation 5.5000"));
+    EXPECT_THAT(text.substr(second, third - second), HasSubstr("validation 2.5000"));
+    EXPECT_THAT(text.substr(third), HasSubstr("validation 2.5000"));
+}
+
+TEST(ProgressTest, APipeHasTheFirstValidationLossInALineOfItsOwn) {
+    const File file(std::tmpfile());
+    Progress progress(file.get(), false, 200);
+    progress.first_validation(5.5);
+    progress.report(facts_at(1));
+    EXPECT_EQ(written_to(file),
+              "validation loss before the first step: 5.5000\n"
+              "step 1/200  loss 2.3457  1m 20s left  12.3k tokens/s  456 updates/h  peak 1.50 GiB\n");
+}
+
+TEST(ProgressTest, LongWorkTakesTheBarsPlaceAndGivesItBack) {
+    const File file(std::tmpfile());
+    Progress progress(file.get(), true, 200);
+    progress.report(facts_at(50));
+    progress.work("writing checkpoint", "bytes").report(0, 100);
+    progress.report(facts_at(51));
+    const std::string text = written_to(file);
+    const size_t work = text.find(std::string(kStartOfLine) + "writing checkpoint 0% [");
+    ASSERT_NE(work, std::string::npos);
+    EXPECT_THAT(text.substr(work), HasSubstr(std::string(kStartOfLine) + std::string(kStartOfLine) + "step 51/200 ["));
+    EXPECT_EQ(text.find('\n'), std::string::npos);
+}
+
 TEST(ProgressTest, ANoteStandsAboveTheBar) {
     const File file(std::tmpfile());
     Progress progress(file.get(), true, 200);

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "accrue/base/long_work.h"
 #include "accrue/tensor/view.h"
 
 namespace accrue {
@@ -57,8 +58,8 @@ public:
     void keep(int64_t bytes);
 
     // Writes one byte in each page that may stay, so that a machine without the memory says so now and not in mid-run.
-    // What is in the arena stays as it is.
-    void touch();
+    // What is in the arena stays as it is. Counts bytes.
+    void touch(const LongWork& work = {});
 
 private:
     Arena();

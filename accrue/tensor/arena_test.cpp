@@ -101,6 +101,22 @@ TEST(ArenaTest, TouchedMemoryIsWritable) {
     EXPECT_EQ(block.data()[(4 << 20) - 1], std::byte{1});
 }
 
+TEST(ArenaTest, TouchingByManyThreadsKeepsWhatIsThereAndCountsAll) {
+    constexpr int64_t kBytes = 100 << 20;
+    Arena arena(kBytes);
+    const Arena::Block block = arena.take(kBytes);
+    for (int64_t place = 0; place < kBytes; place += 1 << 20) {
+        block.data()[place] = std::byte{7};
+    }
+    Pool pool(3);
+    int64_t touched = 0;
+    arena.touch({.pool = &pool, .told = [&](int64_t done, int64_t) { touched = done; }});
+    EXPECT_EQ(touched, kBytes);
+    for (int64_t place = 0; place < kBytes; place += 1 << 20) {
+        ASSERT_EQ(block.data()[place], std::byte{7}) << place;
+    }
+}
+
 // Anonymous memory that went back to the system reads as zero.
 TEST(ArenaTest, WhatIsNotKeptGoesBackToTheSystem) {
     constexpr int64_t kHuge = 2 << 20;

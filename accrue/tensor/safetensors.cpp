@@ -321,15 +321,24 @@ std::string header_of(const std::vector<TensorToStore>& tensors, const Complaint
 
 }  // namespace
 
-std::string write_safetensors(const std::filesystem::path& path, std::vector<TensorToStore> tensors) {
+std::string write_safetensors(const std::filesystem::path& path, std::vector<TensorToStore> tensors,
+                              const std::function<void(int64_t)>& wrote) {
     std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
     const std::string header = header_of(tensors, Complaint{path.string()});
     const uint64_t header_bytes = header.size();
     OutputFile file(path);
     Hasher hasher;
+    // In pieces that a cache holds, because each is read twice.
+    constexpr size_t kPieceBytes = size_t{1} << 20;
     const auto put = [&](std::span<const std::byte> bytes) {
-        hasher.add(bytes);
-        file.write(bytes);
+        for (; !bytes.empty(); bytes = bytes.subspan(std::min(kPieceBytes, bytes.size()))) {
+            const auto piece = bytes.first(std::min(kPieceBytes, bytes.size()));
+            hasher.add(piece);
+            file.write(piece);
+            if (wrote) {
+                wrote(static_cast<int64_t>(piece.size()));
+            }
+        }
     };
     put(std::as_bytes(std::span(&header_bytes, 1)));
     put(std::as_bytes(std::span(header)));

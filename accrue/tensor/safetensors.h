@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -54,7 +55,8 @@ struct TensorToStore {
 };
 
 // Writes a safetensors file (metadata {"format":"pt"}), tensors sorted by name so that equal contents give equal bytes,
-// and syncs it. Returns the checksum (base/hash.h) of the whole file.
-std::string write_safetensors(const std::filesystem::path& path, std::vector<TensorToStore> tensors);
+// and syncs it. Returns the checksum (base/hash.h) of the whole file. `wrote` is called with the bytes of each piece.
+std::string write_safetensors(const std::filesystem::path& path, std::vector<TensorToStore> tensors,
+                              const std::function<void(int64_t bytes)>& wrote = nullptr);
 
 }  // namespace accrue

@@ -80,6 +80,21 @@ TEST_F(SafetensorsTest, WhatIsWrittenComesBack) {
     EXPECT_EQ(std::memcmp(raw.data(), numbers.data(), 24), 0);
 }
 
+TEST_F(SafetensorsTest, ATensorOfManyPiecesIsCountedAndHashedWhole) {
+    const std::vector<float> numbers(700'000, 1.5F);
+    int64_t counted = 0;
+    int64_t pieces = 0;
+    const std::string digest =
+        write_safetensors(path_, {{"w", "F32", {700'000}, bytes_of(numbers)}}, [&](int64_t bytes) {
+            counted += bytes;
+            ++pieces;
+        });
+    const std::string text = read_text(path_);
+    EXPECT_EQ(counted, std::ssize(text));
+    EXPECT_GE(pieces, 3) << "whoever waits sees it grow";
+    EXPECT_EQ(digest, hash_of(std::as_bytes(std::span(text))));
+}
+
 TEST_F(SafetensorsTest, EqualContentsGiveEqualBytesWhateverTheOrder) {
     const std::vector<float> a = {1, 2};
     const std::vector<float> b = {3};

@@ -10,7 +10,7 @@
 #include "accrue/train/engine.h"
 #include "accrue/train/inputs.h"
 #include "accrue/train/metrics_line.h"
-#include "accrue/train/plan.h"
+#include "accrue/train/run_plan.h"
 #include "accrue/train/step.h"
 
 namespace accrue {
@@ -126,21 +126,25 @@ double gradient_flops(const ModelConfig& model, int64_t tokens) {
 }
 
 StepsMeasurement measure_steps(const BenchRequest& request) {
-    const int64_t base_bytes = peak_resident_bytes();
     const ModelConfig model = preset_config(request.model);
     const Settings settings = bench_settings(request);
     Pool pool(static_cast<int>(request.threads));
+    const auto data = random_words(model, request);
+    const Loader loader(*data, SampleOrder(SampleOrder::Kind::sequential, kSeed, data->size()));
+    // Planned and taken as a run does it (run_plan.h), so that the promise is the same.
+    Planner planner(settings, model, request.sequence, pool.threads());
+    const ProcessBase base = ProcessBase::measure();
     const Choices choices = bench_choices(request, model.layers);
-    const ArenaPlan plan = plan_arena(settings, model, request.sequence, pool.threads(), choices);
-    Arena arena(plan.peak_bytes);
+    const Plan plan = planner.plan_of(choices, settings.window.micro_batch_grains);
+    Arena arena(plan.arena_bytes);
+    arena.touch({.pool = &pool});
     const auto cpu_kernels = make_cpu_kernels(pool, arena);
     TimedKernels kernels(*cpu_kernels, model.vocabulary);
     Engine engine(settings, model, request.sequence, kernels, choices);
     const View<float> master = engine.weights.master;
-    initialize_weights(engine.model.parameters(), kSeed, {master.data, static_cast<size_t>(master.columns)});
+    initialize_weights(engine.model.parameters(), kSeed, {master.data, static_cast<size_t>(master.columns)},
+                       {.pool = &pool});
     engine.refresh_copy();
-    const auto data = random_words(model, request);
-    const Loader loader(*data, SampleOrder(SampleOrder::Kind::sequential, kSeed, data->size()));
 
     const Window window{.samples = request.samples, .grain_samples = settings.window.grain_samples};
     StepsMeasurement result{
@@ -153,7 +157,7 @@ StepsMeasurement measure_steps(const BenchRequest& request) {
         .grain_samples = window.grain_samples,
         .grains = window.grains(),
         .micro_batches = (window.grains() + engine.rules.micro_batch_grains - 1) / engine.rules.micro_batch_grains,
-        .planned_peak_bytes = base_bytes + plan.peak_bytes,
+        .planned_peak_bytes = std::max(base.peak_bytes, process_bytes(base, planner, plan)),
         .device = kernels.description(),
         .threads = pool.threads()};
     const DType dtype = request.dtype == "bf16" ? DType::bf16 : DType::fp32;

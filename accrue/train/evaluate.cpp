@@ -2,12 +2,16 @@
 
 namespace accrue {
 
-Evaluation evaluate(Model& model, const Weights& weights, const Dataset& data, int64_t samples_at_once) {
+Evaluation evaluate(Model& model, const Weights& weights, const Dataset& data, int64_t samples_at_once,
+                    const std::function<void(int64_t, int64_t)>& told) {
     const Loader loader(data, SampleOrder(SampleOrder::Kind::sequential, 0, data.size()));
     const Window all{.first = {}, .samples = data.size(), .grain_samples = samples_at_once};
     double sum = 0;
     int64_t tokens = 0;
     for (int64_t grain = 0; grain < all.grains(); ++grain) {
+        if (told) {
+            told(grain * samples_at_once, data.size());
+        }
         const TokenBatch batch = loader.load(all, std::span(&grain, 1));
         const std::vector<float> losses = model.losses(batch, weights);
         for (size_t row = 0; row < losses.size(); ++row) {

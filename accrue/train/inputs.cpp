@@ -62,12 +62,23 @@ CacheProgressCallback told_as_validation(const CacheProgressCallback& progress) 
     };
 }
 
-// The model as the run's newest checkpoint has it.
+// The model as the run's newest checkpoint has it that can tell: in this all of a run agree, and which of them is damaged
+// is found and said later.
 std::optional<ModelConfig> stored_model_config(const Settings& settings, int64_t longest) {
-    const auto checkpoint =
-        settings.run.folder.empty() ? std::nullopt : RunFolder{settings.run.folder}.newest_checkpoint();
-    const auto json = checkpoint ? config_of_checkpoint(*checkpoint) : std::nullopt;
-    return json ? std::optional(parse_model_config(*json, checkpoint->string(), longest)) : std::nullopt;
+    const RunFolder folder{settings.run.folder};
+    std::vector<int64_t> steps;
+    if (!settings.run.folder.empty()) {
+        steps = list_checkpoints(folder.checkpoints());
+    }
+    for (; !steps.empty(); steps.pop_back()) {
+        const std::filesystem::path checkpoint = checkpoint_path(folder.checkpoints(), steps.back());
+        if (is_state_damaged(checkpoint)) {
+            continue;
+        }
+        const auto json = config_of_checkpoint(checkpoint);
+        return json ? std::optional(parse_model_config(*json, checkpoint.string(), longest)) : std::nullopt;
+    }
+    return std::nullopt;
 }
 
 // Of a size that no machine holds, and that would take the planner itself too long to look at.

@@ -7,6 +7,7 @@
 #include "accrue/kernels/dry/dry_kernels.h"
 #include "accrue/model/model_folder.h"
 #include "accrue/train/inputs.h"
+#include "accrue/train/newest_checkpoint.h"
 #include "accrue/train/state.h"
 
 namespace accrue {
@@ -16,10 +17,10 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kUsualSequence = 1024;
 
-// Where a folder keeps its weights: a model folder, or a checkpoint of a run.
+// Where a folder keeps its weights: a model folder, or the checkpoints of a run.
 struct Source {
     fs::path model_folder;
-    fs::path checkpoint;
+    fs::path checkpoints;
     std::optional<Settings> settings;
 };
 
@@ -42,14 +43,12 @@ Source find_source(const fs::path& folder) {
         source.model_folder = folder / "model";
         return source;
     }
-    const auto steps = list_checkpoints(folder / "checkpoints");
-    if (steps.empty()) {
-        throw Error(
-            cat(folder.string(),
-                " has no model and no whole checkpoint yet. Let it train, or continue it: accrue train --resume ",
-                folder.string()));
+    source.checkpoints = folder / "checkpoints";
+    if (survey_checkpoints(source.checkpoints).empty()) {
+        throw Error(cat(folder.string(),
+                        " has no model and no checkpoint yet. Let it train, or continue it: accrue train --resume ",
+                        folder.string()));
     }
-    source.checkpoint = folder / "checkpoints" / cat("step-", steps.back());
     return source;
 }
 
@@ -119,11 +118,15 @@ struct TrainedModel::Parts {
     explicit Parts(int threads) : pool(threads) {}
 };
 
-TrainedModel::TrainedModel(const fs::path& folder, int64_t longest, int64_t threads)
+TrainedModel::TrainedModel(const fs::path& folder, int64_t longest, int64_t threads,
+                           const std::function<void(const std::string&)>& note)
     : parts_(std::make_unique<Parts>(static_cast<int>(threads))) {
     const Source source = find_source(folder);
     parts_->tokenizer = tokenizer_of(source);
     const ModelConfig config = config_of(source, parts_->tokenizer.get(), longest);
+    const LongWork work{.pool = &parts_->pool};
+    const auto checkpoint =
+        source.model_folder.empty() ? open_newest_checkpoint(source.checkpoints, note, work) : std::nullopt;
     parts_->settings = source.settings;
     const int64_t usual = source.settings ? source.settings->data.sequence_length : kUsualSequence;
     parts_->longest = longest > 0 ? longest : std::min(config.positions, usual);
@@ -135,10 +138,10 @@ TrainedModel::TrainedModel(const fs::path& folder, int64_t longest, int64_t thre
     const View<float> master = parts_->reading->master.view;
     const std::span<float> flat(master.data, static_cast<size_t>(master.columns));
     const ParameterList& parameters = parts_->reading->decoder.parameters();
-    if (source.model_folder.empty()) {
-        load_weights_of_checkpoint(source.checkpoint, parameters, flat);
+    if (checkpoint) {
+        load_weights_of_checkpoint(*checkpoint, parameters, flat, work);
     } else {
-        load_model_weights(source.model_folder, parameters, flat);
+        load_model_weights(source.model_folder, parameters, flat, work);
     }
     if (reads_bf16) {
         parts_->kernels->cast(master, {}, parts_->reading->copy.view);

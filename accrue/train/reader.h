@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -16,7 +17,9 @@ class TrainedModel {
 public:
     // A run folder (its model/, or the newest whole checkpoint of an unfinished run) or a Hugging Face model folder.
     // `longest` = tokens a sequence may have; 0 = as many as the run's sequences, or the model's positions up to 1,024.
-    TrainedModel(const std::filesystem::path& folder, int64_t longest, int64_t threads);
+    // `note` gets a line for each damaged checkpoint that is passed over.
+    TrainedModel(const std::filesystem::path& folder, int64_t longest, int64_t threads,
+                 const std::function<void(const std::string& line)>& note);
     ~TrainedModel();
 
     [[nodiscard]] const ModelConfig& config() const;

@@ -184,9 +184,9 @@ RunClaim RunClaim::of_run(const fs::path& root, Overwrite overwrite) {
                 " holds no run.toml, so there is no run to continue. Give the folder that accrue train printed."));
     }
     RunClaim claim(folder, Kind::continued, false);
-    if (overwrite == Overwrite::no && !folder.newest_checkpoint() && fs::exists(folder.model())) {
+    if (overwrite == Overwrite::no && !folder.has_checkpoints() && fs::exists(folder.model())) {
         throw Error(cat(root.string(),
-                        " holds a model but no whole checkpoint, so that the run would begin again and "
+                        " holds a model but no checkpoint, so that the run would begin again and "
                         "replace the model. Start it elsewhere with another run.folder, or give --overwrite."));
     }
     return claim;
@@ -216,8 +216,8 @@ Settings RunClaim::settings(const std::vector<std::string>& overrides) const {
     return settings;
 }
 
-std::optional<fs::path> RunClaim::checkpoint() const {
-    return kind_ == Kind::continued ? folder_.newest_checkpoint() : std::nullopt;
+bool RunClaim::goes_on() const {
+    return kind_ == Kind::continued && folder_.has_checkpoints();
 }
 
 void RunClaim::begin(const Settings& settings) {

@@ -34,8 +34,8 @@ public:
     [[nodiscard]] const RunFolder& folder() const { return folder_; }
     // run.toml with overrides on top, of a run to be continued.
     [[nodiscard]] Settings settings(const std::vector<std::string>& overrides) const;
-    // The newest whole checkpoint to go on from; none at the start of a run.
-    [[nodiscard]] std::optional<std::filesystem::path> checkpoint() const;
+    // Is there a checkpoint to go on from, damaged or not? None at the start of a run.
+    [[nodiscard]] bool goes_on() const;
 
     // Once every check has passed: what is overwritten goes, run.toml is written, and the tokenizer's files are kept beside it.
     void begin(const Settings& settings);

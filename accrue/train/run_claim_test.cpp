@@ -111,7 +111,7 @@ TEST_F(RunClaimTest, OverwriteReplacesWhatARunLeftAndNothingElse) {
     { const RunClaim given_up = claim(Overwrite::yes); }
     EXPECT_TRUE(fs::exists(folder_ / "run/model/model.safetensors")) << "nothing goes before the run begins";
     RunClaim run = claim(Overwrite::yes);
-    EXPECT_EQ(run.checkpoint(), std::nullopt);
+    EXPECT_FALSE(run.goes_on());
     run.begin(settings_);
     EXPECT_THAT(contents(), ::testing::ElementsAre("notes.txt", "run.lock", "run.toml"));
 }
@@ -153,7 +153,7 @@ TEST_F(RunClaimTest, AModelWithoutCheckpointsIsNotTrainedOver) {
         (void)RunClaim::of_run(folder_ / "run", Overwrite::no);
         ADD_FAILURE() << "no error";
     } catch (const Error& error) {
-        EXPECT_THAT(error.what(), HasSubstr("holds a model but no whole checkpoint"));
+        EXPECT_THAT(error.what(), HasSubstr("holds a model but no checkpoint"));
     }
     EXPECT_NO_THROW((void)RunClaim::of_run(folder_ / "run", Overwrite::yes));
 }

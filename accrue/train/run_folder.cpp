@@ -5,6 +5,10 @@
 
 namespace accrue {
 
+bool RunFolder::has_checkpoints() const {
+    return !survey_checkpoints(checkpoints()).empty();
+}
+
 std::optional<std::filesystem::path> RunFolder::newest_checkpoint() const {
     const auto steps = list_checkpoints(checkpoints());
     if (steps.empty()) {

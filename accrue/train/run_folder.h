@@ -18,7 +18,9 @@ struct RunFolder {
     [[nodiscard]] std::filesystem::path tokenizer() const { return root / "tokenizer"; }
     // Held by the process that works in the folder.
     [[nodiscard]] std::filesystem::path lock() const { return root / "run.lock"; }
-    // The newest whole checkpoint, if there is one.
+    // Is there any, damaged or not?
+    [[nodiscard]] bool has_checkpoints() const;
+    // The newest that is whole, if there is one; its checksums are not compared (newest_checkpoint.h does).
     [[nodiscard]] std::optional<std::filesystem::path> newest_checkpoint() const;
 };
 

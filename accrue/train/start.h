@@ -14,7 +14,7 @@ namespace accrue {
 [[nodiscard]] SampleOrder sample_order_of(const Settings& settings, int64_t samples);
 // Does it begin with fresh weights rather than those of model.from? An error if the folder's weights are not all there.
 [[nodiscard]] bool starts_fresh(const Settings::Model& model);
-// The weights before the first step: fresh ones, or those of model.from.
-void load_first_weights(Engine& engine, const Settings& settings);
+// The weights before the first step: fresh ones, or those of model.from. Counts bytes.
+void load_first_weights(Engine& engine, const Settings& settings, const LongWork& work = {});
 
 }  // namespace accrue

@@ -1,10 +1,11 @@
 #include "accrue/train/state.h"
 
+#include <functional>
+
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/error.h"
 #include "accrue/base/hash.h"
-#include "accrue/checkpoint/checkpoint.h"
 #include "accrue/model/model_folder.h"
 
 namespace accrue {
@@ -85,13 +86,6 @@ GrainLedger read_ledger(const SafetensorsFile& file, int64_t tensors) {
     return ledger;
 }
 
-void read_flat(const SafetensorsFile& file, const ParameterList& parameters, std::span<float> flat) {
-    for (const Parameter& parameter : parameters.parameters) {
-        file.read_floats(parameter.name, flat.subspan(static_cast<size_t>(parameter.offset),
-                                                      static_cast<size_t>(parameter.elements())));
-    }
-}
-
 std::string name_of(const StoredMoment::Part& part, const ParameterList& parameters) {
     return cat(parameters[part.tensor].name, part.suffix);
 }
@@ -106,18 +100,58 @@ std::vector<TensorToStore> moment_tensors(const ParameterList& parameters, const
     return tensors;
 }
 
-void read_moment(const SafetensorsFile& file, const ParameterList& parameters, const StoredMoment& moment) {
-    for (const StoredMoment::Part& part : moment.parts) {
-        const std::string name = name_of(part, parameters);
-        const StoredTensor& found = file.at(name);
-        if (found.dtype != part.dtype || found.bytes != static_cast<int64_t>(part.bytes.size())) {
-            throw Error(cat(file.path().string(), ": ", name, " has ", found.bytes, " bytes of ", found.dtype,
-                            ", but this run keeps ", part.bytes.size(), " bytes of ", part.dtype,
-                            ". Put optimizer.moments back, or start a new run."));
-        }
-        file.read_bytes(found, part.bytes);
-    }
+std::span<float> flat_of(View<float> view) {
+    return {view.data, static_cast<size_t>(view.columns)};
 }
+
+// Tensors to be read, each by one thread. What is added must live until they are.
+class TensorReads {
+public:
+    void add_flat(const SafetensorsFile& file, const ParameterList& parameters, std::span<float> flat) {
+        for (const Parameter& parameter : parameters.parameters) {
+            const auto into =
+                flat.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.elements()));
+            add(static_cast<int64_t>(into.size_bytes()),
+                [&file, name = parameter.name, into] { file.read_floats(name, into); });
+        }
+    }
+
+    void add_moment(const SafetensorsFile& file, const ParameterList& parameters, const StoredMoment& moment) {
+        for (const StoredMoment::Part& part : moment.parts) {
+            const std::string name = name_of(part, parameters);
+            const StoredTensor& found = file.at(name);
+            if (found.dtype != part.dtype || found.bytes != static_cast<int64_t>(part.bytes.size())) {
+                throw Error(cat(file.path().string(), ": ", name, " has ", found.bytes, " bytes of ", found.dtype,
+                                ", but this run keeps ", part.bytes.size(), " bytes of ", part.dtype,
+                                ". Put optimizer.moments back, or start a new run."));
+            }
+            add(found.bytes, [&file, &found, into = part.bytes] { file.read_bytes(found, into); });
+        }
+    }
+
+    void run(const LongWork& work) const {
+        WorkCount count(work, bytes_);
+        work.run(std::ssize(reads_), [&](int64_t item) {
+            const Read& read = reads_[static_cast<size_t>(item)];
+            read.action();
+            count.add(read.bytes);
+        });
+    }
+
+private:
+    struct Read {
+        int64_t bytes = 0;
+        std::function<void()> action;
+    };
+
+    void add(int64_t bytes, std::function<void()> action) {
+        reads_.push_back({.bytes = bytes, .action = std::move(action)});
+        bytes_ += bytes;
+    }
+
+    std::vector<Read> reads_;
+    int64_t bytes_ = 0;
+};
 
 // A window's sums as they lie in memory.
 TensorToStore sums_tensor(const GradientSum& sum) {
@@ -222,7 +256,7 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
 }
 
 void save_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoints,
-                const std::optional<NumericsRecord>& numerics) {
+                const std::optional<NumericsRecord>& numerics, const LongWork& work) {
     const ParameterList& parameters = engine.model.parameters();
     const auto flat = [](View<float> view) {
         return std::span<const float>(view.data, static_cast<size_t>(view.columns));
@@ -238,11 +272,16 @@ void save_state(Engine& engine, const std::string& definition, const std::filesy
         tensors.push_back(sums_tensor(engine.sum));
         files.push_back({.name = "window", .tensors = std::move(tensors)});
     }
-    write_checkpoint(checkpoints, engine.state.step, files, state_json(engine, definition, numerics).dump(2) + "\n");
+    write_checkpoint(checkpoints, engine.state.step, files, state_json(engine, definition, numerics).dump(2) + "\n",
+                     work);
 }
 
 void load_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoint) {
-    const CheckpointReader reader(checkpoint);
+    load_state(engine, definition, CheckpointReader(checkpoint));
+}
+
+void load_state(Engine& engine, const std::string& definition, const CheckpointReader& reader, const LongWork& work) {
+    const std::filesystem::path& checkpoint = reader.path();
     const Json json = Json::parse(reader.state_json());
     if (json.at("version") != kStateVersion) {
         throw Error(cat(checkpoint.string(), " has format version ", json.at("version").dump(),
@@ -250,11 +289,13 @@ void load_state(Engine& engine, const std::string& definition, const std::filesy
     }
     check_definition(checkpoint, json.at("definition"), Json::parse(definition));
     const ParameterList& parameters = engine.model.parameters();
-    const auto flat = [](View<float> view) { return std::span<float>(view.data, static_cast<size_t>(view.columns)); };
-    read_flat(reader.file("weights"), parameters, flat(engine.weights.master));
-    for (const StoredMoment& moment : engine.optimizer->moments()) {
-        read_moment(reader.file(moment.name), parameters, moment);
+    TensorReads reads;
+    reads.add_flat(reader.file("weights"), parameters, flat_of(engine.weights.master));
+    const std::vector<StoredMoment> moments = engine.optimizer->moments();
+    for (const StoredMoment& moment : moments) {
+        reads.add_moment(reader.file(moment.name), parameters, moment);
     }
+    reads.run(work);
     engine.optimizer->restore(
         {.updates = json.at("updates"), .beta1_power = json.at("beta1_power"), .beta2_power = json.at("beta2_power")});
     engine.state = {.step = json.at("step"),
@@ -288,9 +329,11 @@ std::optional<std::string> config_of_checkpoint(const std::filesystem::path& che
     return json.contains("model_config") ? std::optional(json["model_config"].get<std::string>()) : std::nullopt;
 }
 
-void load_weights_of_checkpoint(const std::filesystem::path& checkpoint, const ParameterList& parameters,
-                                std::span<float> weights) {
-    read_flat(CheckpointReader(checkpoint).file("weights"), parameters, weights);
+void load_weights_of_checkpoint(const CheckpointReader& checkpoint, const ParameterList& parameters,
+                                std::span<float> weights, const LongWork& work) {
+    TensorReads reads;
+    reads.add_flat(checkpoint.file("weights"), parameters, weights);
+    reads.run(work);
 }
 
 }  // namespace accrue

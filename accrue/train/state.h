@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "accrue/base/long_work.h"
+#include "accrue/checkpoint/checkpoint.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/inputs.h"
 #include "accrue/train/numerics.h"
@@ -15,12 +17,14 @@ namespace accrue {
 
 // Writes checkpoints/step-N with all that a run needs to go on bit for bit: weights, moments, position, units,
 // counters, and if a window is open its sums and which grains are in them; beside it the model's configuration and, where
-// they are given, the numerics of the run.
+// they are given, the numerics of the run. Counts bytes.
 void save_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoints,
-                const std::optional<NumericsRecord>& numerics = std::nullopt);
+                const std::optional<NumericsRecord>& numerics = std::nullopt, const LongWork& work = {});
 
-// Fills an engine from a checkpoint folder. An error says if it is damaged or was made by another model, data or
-// definition.
+// Fills an engine from a checkpoint. An error says if it was made by another model, data or definition. Counts bytes.
+void load_state(Engine& engine, const std::string& definition, const CheckpointReader& checkpoint,
+                const LongWork& work = {});
+// The same from its folder. An error says if it is damaged.
 void load_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoint);
 
 // Where a checkpoint stands: optimizer steps done, and where in the data the next window begins.
@@ -37,7 +41,7 @@ struct CheckpointPlace {
 [[nodiscard]] std::optional<std::string> config_of_checkpoint(const std::filesystem::path& checkpoint);
 
 // The weights alone, for sampling and evaluating.
-void load_weights_of_checkpoint(const std::filesystem::path& checkpoint, const ParameterList& parameters,
-                                std::span<float> weights);
+void load_weights_of_checkpoint(const CheckpointReader& checkpoint, const ParameterList& parameters,
+                                std::span<float> weights, const LongWork& work = {});
 
 }  // namespace accrue

@@ -1,6 +1,9 @@
 #include "accrue/train/trainer.h"
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <future>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,9 +21,10 @@
 #include "accrue/train/engine.h"
 #include "accrue/train/epoch.h"
 #include "accrue/train/evaluate.h"
-#include "accrue/train/generate.h"
 #include "accrue/train/load_ahead.h"
 #include "accrue/train/metrics_line.h"
+#include "accrue/train/newest_checkpoint.h"
+#include "accrue/train/sample_text.h"
 #include "accrue/train/start.h"
 #include "accrue/train/state.h"
 
@@ -29,8 +33,6 @@ namespace {
 
 // A run that cannot compute a finite gradient three times in a row will not recover by itself.
 constexpr int64_t kMostSkipsInARow = 3;
-
-constexpr int64_t kSampleTokens = 300;
 
 std::string window_text(const Settings& settings) {
     return settings.window.tokens > 0 ? fmt::format("{} tokens", settings.window.tokens)
@@ -63,7 +65,7 @@ public:
           plan_(inputs.settings, inputs.model, inputs.longest_sample(), pool_.threads(), options.memory),
           numerics_{.now = numerics_of(inputs.settings, inputs.model, inputs.train->longest(), pool_), .changes = {}},
           arena_(plan_.address_bytes()),
-          kernels_(make_kernels(inputs.settings.compute, pool_, arena_)),
+          kernels_(make_kernels_in_memory()),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, plan_.plan().choices),
           loader_(*inputs.train, sample_order_of(inputs.settings, inputs.train->size())),
           batches_(
@@ -71,15 +73,23 @@ public:
               engine_.rules.micro_batch_grains),
           definition_(definition_of(inputs, engine_.model.parameters())) {
         follow_plan();
-        arena_.touch();
     }
 
     TrainSummary run(const StopFlag& stop);
 
 private:
+    [[nodiscard]] std::unique_ptr<Kernels> make_kernels_in_memory();
     void follow_plan();
+    // Long work by all threads, shown while it is done. action(LongWork).
+    template <class Action>
+    auto shown(const std::string& doing, const std::string& unit, Action action) {
+        WorkProgress bar = progress_.work(doing, unit);
+        return action(
+            LongWork{.pool = &pool_, .told = [&bar](int64_t done, int64_t total) { bar.report(done, total); }});
+    }
     void begin();
-    void load(const std::filesystem::path& checkpoint);
+    void tell_job();
+    void load_checkpoint();
     [[nodiscard]] Window window_from(const DataPosition& position) const {
         return loader_.window_from(position, engine_.rules.window);
     }
@@ -89,7 +99,8 @@ private:
     void save_checkpoint();
     void finish();
     void write_report() const;
-    [[nodiscard]] std::string sample_of_text();
+    void write_model();
+    void show_text();
 
     const RunInputs& inputs_;
     RunClaim& claim_;
@@ -112,6 +123,13 @@ private:
     std::optional<double> startup_seconds_;  // until the line of the first step tells them
 };
 
+// Memory that is there before the first use of it: to get it can take longer than all that follows.
+std::unique_ptr<Kernels> Trainer::make_kernels_in_memory() {
+    arena_.keep(plan_.plan().arena_bytes);
+    shown("taking memory", "bytes", [&](const LongWork& work) { arena_.touch(work); });
+    return make_kernels(inputs_.settings.compute, pool_, arena_);
+}
+
 // Between any two windows; nothing of it changes a bit.
 void Trainer::follow_plan() {
     const Plan& plan = plan_.plan();
@@ -122,26 +140,26 @@ void Trainer::follow_plan() {
 }
 
 // Everything that may speak against continuing from here is found before the run's files are touched.
-void Trainer::load(const std::filesystem::path& checkpoint) {
-    load_state(engine_, definition_, checkpoint);
-    numerics_ =
-        continued_numerics(numerics_of_checkpoint(checkpoint), numerics_.now, engine_.state.step, options_.other_bits);
+void Trainer::load_checkpoint() {
+    std::vector<std::string> notes;  // until the bar is gone
+    const auto checkpoint = shown("checking the checkpoint", "bytes", [&](const LongWork& work) {
+        return open_newest_checkpoint(
+            folder_.checkpoints(), [&](const std::string& line) { notes.push_back(line); }, work);
+    });
+    for (const std::string& line : notes) {
+        progress_.note(line);
+    }
+    shown("reading the checkpoint", "bytes",
+          [&](const LongWork& work) { load_state(engine_, definition_, checkpoint.value(), work); });
+    numerics_ = continued_numerics(numerics_of_checkpoint(checkpoint->path()), numerics_.now, engine_.state.step,
+                                   options_.other_bits);
     if (engine_.rules.schedule.steps < engine_.state.step) {
         throw Error(cat("schedule.steps is ", engine_.rules.schedule.steps, ", but ", folder_.root.string(),
                         " has done ", engine_.state.step, " steps already. Set schedule.steps to at least that."));
     }
 }
 
-void Trainer::begin() {
-    const auto checkpoint = claim_.checkpoint();
-    if (checkpoint) {
-        load(*checkpoint);
-    } else {
-        load_first_weights(engine_, inputs_.settings);
-    }
-    claim_.begin(inputs_.settings);
-    MetricsFile::keep_steps(folder_.metrics(), engine_.state.step);
-    first_step_ = engine_.state.step;
+void Trainer::tell_job() {
     const Settings& settings = inputs_.settings;
     progress_.note(fmt::format("accrue: {} parameters, {} samples of up to {} tokens",
                                engine_.model.parameters().trainable(), inputs_.train->size(),
@@ -154,9 +172,22 @@ void Trainer::begin() {
     }
     progress_.note(fmt::format("device: {}; {}; memory planned: {}, {}", kernels_->description(),
                                settings.compute.dtype, format_bytes(plan_.peak_bytes()), text_of(plan_.plan())));
-    progress_.note(
-        fmt::format("folder: {}{}", folder_.root.string(),
-                    checkpoint ? fmt::format(", continued from step {}", engine_.state.step) : std::string()));
+}
+
+void Trainer::begin() {
+    tell_job();
+    const bool goes_on = claim_.goes_on();
+    if (goes_on) {
+        load_checkpoint();
+    } else {
+        shown(starts_fresh(inputs_.settings.model) ? "preparing weights" : "reading the model", "bytes",
+              [&](const LongWork& work) { load_first_weights(engine_, inputs_.settings, work); });
+    }
+    claim_.begin(inputs_.settings);
+    MetricsFile::keep_steps(folder_.metrics(), engine_.state.step);
+    first_step_ = engine_.state.step;
+    progress_.note(fmt::format("folder: {}{}", folder_.root.string(),
+                               goes_on ? fmt::format(", continued from step {}", engine_.state.step) : std::string()));
     for (const auto& [step, from, to] : numerics_.changes) {
         progress_.note(
             fmt::format("bits: since step {} those of {}, before those of {}", step, text_of(to), text_of(from)));
@@ -168,11 +199,14 @@ void Trainer::begin() {
          inputs_.validation ? notes_on(*inputs_.validation, "validation data") : std::vector<std::string>()) {
         progress_.note(note);
     }
-    if (!checkpoint && !settings.model.from.empty() && settings.model.weights == "fresh") {
-        progress_.note(fresh_weights_text(settings.model.from));
+    if (!goes_on && !inputs_.settings.model.from.empty() && inputs_.settings.model.weights == "fresh") {
+        progress_.note(fresh_weights_text(inputs_.settings.model.from));
     }
-    if (!checkpoint) {
+    if (!goes_on) {
         summary_.validation_before = validation_loss();
+        if (summary_.validation_before) {
+            progress_.first_validation(*summary_.validation_before);
+        }
     }
 }
 
@@ -181,13 +215,16 @@ std::optional<double> Trainer::validation_loss() {
         return std::nullopt;
     }
     const int64_t at_once = engine_.rules.micro_batch_grains * engine_.rules.window.grain_samples;
-    return evaluate(engine_.model, engine_.weights_to_read(), *inputs_.validation, at_once).loss;
+    return shown("validating", "samples", [&](const LongWork& work) {
+        return evaluate(engine_.model, engine_.weights_to_read(), *inputs_.validation, at_once, work.told).loss;
+    });
 }
 
 void Trainer::save_checkpoint() {
-    save_state(engine_, definition_, folder_.checkpoints(), numerics_);
+    shown(cat("writing checkpoint step-", engine_.state.step), "bytes",
+          [&](const LongWork& work) { save_state(engine_, definition_, folder_.checkpoints(), numerics_, work); });
     if (inputs_.settings.run.keep_checkpoints > 0) {
-        remove_old_checkpoints(folder_.checkpoints(), inputs_.settings.run.keep_checkpoints);
+        remove_old_checkpoints(folder_.checkpoints(), inputs_.settings.run.keep_checkpoints, engine_.state.step);
     }
 }
 
@@ -252,9 +289,9 @@ void Trainer::after_step(const StepReport& report, MetricsFile& metrics) {
     }
 }
 
-std::string Trainer::sample_of_text() {
+void Trainer::show_text() {
     if (!inputs_.tokenizer) {
-        return "";
+        return;
     }
     const Tokenizer& tokenizer = *inputs_.tokenizer;
     std::vector<int32_t> prompt = tokenizer.encode("Once upon a time", Special::with);
@@ -263,13 +300,13 @@ std::string Trainer::sample_of_text() {
         prompt.assign(first.tokens.begin(), first.tokens.begin() + std::min<int64_t>(16, std::ssize(first.tokens)));
     }
     if (prompt.empty()) {
-        return "";  // the first sample counts nothing
+        return;  // the first sample counts nothing
     }
-    std::vector<int32_t> text = prompt;
-    generate(engine_.model, engine_.weights_to_read(), prompt, inputs_.longest_sample(),
-             {.temperature = 0.4, .tokens = kSampleTokens, .end_token = tokenizer.end_of_document().value_or(-1)},
-             [&](int32_t token) { text.push_back(token); });
-    return tokenizer.decode(text, Special::without);
+    summary_.has_shown_text = true;
+    progress_.text("\nIt writes:\n");
+    show_sample(engine_.model, engine_.weights_to_read(), tokenizer, std::move(prompt), inputs_.longest_sample(),
+                [this](std::string_view piece) { progress_.text(piece); });
+    progress_.text("\n");
 }
 
 void Trainer::write_report() const {
@@ -290,13 +327,28 @@ void Trainer::write_report() const {
                      .validation_before = summary_.validation_before}));
 }
 
-void Trainer::finish() {
+// The model is written while its first text is read: both only look at the weights.
+void Trainer::write_model() {
     const View<float> master = engine_.weights.master;
-    write_model_folder(folder_.model(), inputs_.model, engine_.model.parameters(),
-                       std::span<const float>(master.data, static_cast<size_t>(master.columns)));
+    const std::span<const float> weights(master.data, static_cast<size_t>(master.columns));
+    const auto total = static_cast<int64_t>(weights.size_bytes());
+    std::atomic<int64_t> written = 0;
+    auto writing = std::async(std::launch::async, [&] {
+        write_model_folder(folder_.model(), inputs_.model, engine_.model.parameters(), weights,
+                           [&](int64_t bytes) { written += bytes; });
+    });
+    show_text();
+    WorkProgress bar = progress_.work("writing the model", "bytes");
+    while (writing.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+        bar.report(written, total);
+    }
+    writing.get();
+}
+
+void Trainer::finish() {
+    write_model();
     copy_tokenizer_files(inputs_.settings, folder_.model());
     write_report();
-    summary_.sample = sample_of_text();
 }
 
 TrainSummary Trainer::run(const StopFlag& stop) {

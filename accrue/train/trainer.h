@@ -24,7 +24,7 @@ struct TrainSummary {
     std::optional<double> validation_before;
     std::optional<double> validation_after;
     int64_t grains_of_open_window = 0;  // when stopped inside one
-    std::string sample;                 // some text of the trained model, where there is a tokenizer
+    bool has_shown_text = false;        // of the trained model, where there is a tokenizer
 };
 
 // What a caller may decide about a run besides its settings.
@@ -33,9 +33,10 @@ struct TrainOptions {
     MemorySource memory = memory_of_machine;
 };
 
-// Trains within the memory that compute.memory and the memory source leave, from the newest whole checkpoint of the claimed
-// folder, or from the start if there is none, to the last step of the schedule or until `stop` is set; then everything done
-// is on disk. Nothing is written before every check has passed.
+// Trains within the memory that compute.memory and the memory source leave, from the newest checkpoint of the claimed folder
+// that is not damaged, or from the start if there is none at all, to the last step of the schedule or until `stop` is set;
+// then everything done is on disk. Nothing is written before every check has passed. At the end some text of the model is
+// shown.
 [[nodiscard]] TrainSummary train(const RunInputs& inputs, RunClaim& claim, Progress& progress, const StopFlag& stop,
                                  const TrainOptions& options = {});
 

@@ -1,4 +1,4 @@
-#include "accrue/observe/byte_progress.h"
+#include "accrue/observe/work_progress.h"
 
 #include <memory>
 
@@ -13,12 +13,12 @@ using testing::HasSubstr;
 constexpr int64_t kMiB = int64_t{1} << 20;
 
 // Reports into a file, with a clock that the test moves.
-class ByteProgressTest : public testing::Test {
+class WorkProgressTest : public testing::Test {
 protected:
-    ~ByteProgressTest() override { std::fclose(file_); }
+    ~WorkProgressTest() override { std::fclose(file_); }
 
-    [[nodiscard]] ByteProgress progress(bool is_terminal) {
-        return {file_, is_terminal, "tokenizing", [this] { return now_; }};
+    [[nodiscard]] WorkProgress progress(bool is_terminal, const std::string& unit = "bytes") {
+        return {file_, is_terminal, "tokenizing", unit, [this] { return now_; }};
     }
     [[nodiscard]] std::string written() const {
         std::string text(static_cast<size_t>(std::ftell(file_)), '\0');
@@ -31,32 +31,34 @@ protected:
     double now_ = 1000;
 };
 
-TEST_F(ByteProgressTest, APipeGetsALineEveryFiveSeconds) {
-    ByteProgress bytes = progress(false);
+TEST_F(WorkProgressTest, APipeGetsALineAfterASecondAndThenEveryFive) {
+    WorkProgress bytes = progress(false);
     for (int64_t tick = 0; tick <= 22; ++tick) {  // half a second each
         now_ = 1000 + static_cast<double>(tick) / 2;
         bytes.report(tick * kMiB, 40 * kMiB);
     }
     bytes.finish();
     EXPECT_EQ(written(),
-              "tokenizing 25%  10.00 MiB of 40.00 MiB  15s left  2.1 MB/s\n"
-              "tokenizing 50%  20.00 MiB of 40.00 MiB  10s left  2.1 MB/s\n");
+              "tokenizing 5%  2.00 MiB of 40.00 MiB  19s left  2.1 MB/s\n"
+              "tokenizing 30%  12.00 MiB of 40.00 MiB  14s left  2.1 MB/s\n"
+              "tokenizing 55%  22.00 MiB of 40.00 MiB  9s left  2.1 MB/s\n");
 }
 
-TEST_F(ByteProgressTest, ShortWorkLeavesNoLineInAPipe) {
-    ByteProgress bytes = progress(false);
-    for (int64_t tick = 0; tick <= 4; ++tick) {
-        now_ += 1;
+TEST_F(WorkProgressTest, ShortWorkLeavesNoLineInAPipe) {
+    WorkProgress bytes = progress(false);
+    for (int64_t tick = 0; tick <= 3; ++tick) {
         bytes.report(tick, 4);
+        now_ += 0.25;
     }
-    EXPECT_DOUBLE_EQ(bytes.seconds(), 4);
+    EXPECT_DOUBLE_EQ(bytes.seconds(), 1);
     bytes.finish();
     EXPECT_EQ(written(), "");
 }
 
-TEST_F(ByteProgressTest, ATerminalGetsABarThatGoesAway) {
-    ByteProgress bytes = progress(true);
+TEST_F(WorkProgressTest, ATerminalGetsABarThatGoesAway) {
+    WorkProgress bytes = progress(true);
     bytes.report(0, 4 * kMiB);
+    EXPECT_THAT(written(), HasSubstr("tokenizing 0% [")) << "from the start, before any of it is done";
     now_ += 1;
     bytes.report(kMiB, 4 * kMiB);
     now_ += 0.01;
@@ -72,8 +74,21 @@ TEST_F(ByteProgressTest, ATerminalGetsABarThatGoesAway) {
     EXPECT_EQ(text.find('\n'), std::string::npos);
 }
 
-TEST_F(ByteProgressTest, FilesWithoutBytesBreakNothing) {
-    ByteProgress bytes = progress(false);
+TEST_F(WorkProgressTest, OtherThingsThanBytesAreCountedToo) {
+    WorkProgress samples = progress(false, "samples");
+    samples.report(0, 40);
+    now_ += 2;
+    samples.report(10, 40);
+    EXPECT_EQ(written(), "tokenizing 25%  10 of 40 samples  6s left\n");
+}
+
+TEST_F(WorkProgressTest, ABarGoesAwayWithWhoeverDrewIt) {
+    { progress(true).report(1, 2); }
+    EXPECT_TRUE(written().ends_with("\r\x1b[K"));
+}
+
+TEST_F(WorkProgressTest, FilesWithoutBytesBreakNothing) {
+    WorkProgress bytes = progress(false);
     bytes.report(0, 0);
     now_ += 6;
     bytes.report(0, 0);
