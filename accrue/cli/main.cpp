@@ -100,6 +100,7 @@ CLI::App* add_export(CLI::App& app, ExportCommand& command) {
         ->check(CLI::IsMember({"bf16", "fp16", "fp32"}));
     exported->add_option("--output", command.output, "Where to; without, beside the model, named after the format")
         ->type_name("PATH");
+    exported->add_flag("--overwrite", command.overwrite, "Replace the output if it exists");
     return exported;
 }
 

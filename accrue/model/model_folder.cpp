@@ -10,6 +10,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/output_path.h"
 
 namespace accrue {
 namespace {
@@ -132,14 +133,13 @@ std::vector<TensorToStore> named_tensors(const ParameterList& parameters, std::s
 
 void write_model_folder(const fs::path& folder, const ModelConfig& config, const ParameterList& parameters,
                         std::span<const float> weights) {
-    const fs::path partial = folder.parent_path() / cat(".", folder.filename().string(), ".partial");
+    const fs::path partial = aside_of(folder);
     fs::remove_all(partial);
     fs::create_directories(partial);
     write_text(partial / "config.json", config.source_json);
     write_safetensors(partial / "model.safetensors", named_tensors(parameters, weights));
     sync_folder(partial);
-    fs::remove_all(folder);
-    fs::rename(partial, folder);
+    move_folder_into_place(partial, folder);
     sync_folder(folder.parent_path());
 }
 
