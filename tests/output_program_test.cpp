@@ -112,8 +112,8 @@ TEST_F(OutputProgramTest, AKilledExportLeavesTheOldOutputWhole) {
     for (const auto& [kind, output] : {std::pair{"gguf", "out.gguf"}, std::pair{"hf", "out"}}) {
         SCOPED_TRACE(kind);
         const fs::path path = folder_ / output;
-        std::vector<std::string> arguments = {"export", (folder_ / "model").string(), "--to", kind,
-                                              "--dtype", "fp32", "--output", path.string()};
+        std::vector<std::string> arguments = {
+            "export", (folder_ / "model").string(), "--to", kind, "--dtype", "fp32", "--output", path.string()};
         ASSERT_EQ(run_program(arguments).exit_code, 0);
         const fs::path weights = kind == std::string("hf") ? path / "model.safetensors" : path;
         const std::string old = sha256_of(weights);

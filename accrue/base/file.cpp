@@ -69,8 +69,9 @@ fs::path folder_of(const fs::path& path) {
 
 std::string write_failure_text(int error) {
     const std::string text = std::generic_category().message(error);
-    return error == EFBIG ? text + " (the file size limit is reached: ulimit -f shows the shell's, batch systems set theirs)"
-                          : text;
+    return error == EFBIG
+               ? text + " (the file size limit is reached: ulimit -f shows the shell's, batch systems set theirs)"
+               : text;
 }
 
 InputFile::InputFile(fs::path path) : path_(std::move(path)), descriptor_(open_or_fail(path_, O_RDONLY, "open")) {

@@ -175,9 +175,10 @@ fs::path check_output_folder(const OutputPlace& place, const std::vector<std::st
         require_overwrite(place, refuse);
         path = fs::canonical(path);
         if (const auto foreign = foreign_entry(path, own_files)) {
-            refuse.because("it holds ", *foreign,
-                           ", which was not written here, so it is not replaced. Remove it yourself, or choose another ",
-                           "place.");
+            refuse.because(
+                "it holds ", *foreign,
+                ", which was not written here, so it is not replaced. Remove it yourself, or choose another ",
+                "place.");
         }
     }
     check_parent(path, refuse);

@@ -10,7 +10,7 @@ enum class Overwrite { no, yes };
 
 // Where a command is to write, and what it must spare there.
 struct OutputPlace {
-    std::string option;                            // by which it was named, for errors: "--output"
+    std::string option;  // by which it was named, for errors: "--output"
     std::filesystem::path path;
     std::vector<std::filesystem::path> inputs = {};  // files and folders that the command reads
     Overwrite overwrite = Overwrite::no;

@@ -39,8 +39,8 @@ protected:
     [[nodiscard]] std::string folder_error(const fs::path& path, const std::vector<fs::path>& inputs,
                                            Overwrite overwrite = Overwrite::yes) const {
         return error_of([&] {
-            return check_output_folder(
-                {.option = "--output", .path = path, .inputs = inputs, .overwrite = overwrite}, {"a.json", "b.json"});
+            return check_output_folder({.option = "--output", .path = path, .inputs = inputs, .overwrite = overwrite},
+                                       {"a.json", "b.json"});
         });
     }
 
@@ -66,9 +66,8 @@ TEST_F(OutputPathTest, AnInputIsNeverReplacedUnderNoName) {
     fs::create_symlink(folder_ / "input.txt", folder_ / "link");
     fs::create_hard_link(folder_ / "input.txt", folder_ / "hard");
     fs::create_directory_symlink(folder_.path(), folder_ / "here");
-    for (const fs::path& name :
-         {fs::path("input.txt"), fs::path("sub/../input.txt"), fs::path("link"), fs::path("hard"),
-          fs::path("here/input.txt")}) {
+    for (const fs::path& name : {fs::path("input.txt"), fs::path("sub/../input.txt"), fs::path("link"),
+                                 fs::path("hard"), fs::path("here/input.txt")}) {
         EXPECT_THAT(file_error(folder_ / name), AllOf(HasSubstr("input.txt"), HasSubstr("never replaced"))) << name;
     }
 }

@@ -12,6 +12,7 @@
 #include "accrue/base/output_path.h"
 #include "accrue/cli/child_process.h"
 #include "accrue/cli/commit.h"
+#include "accrue/cli/standard_output.h"
 #include "accrue/train/bench_report.h"
 #include "accrue/train/plan.h"
 
@@ -70,7 +71,7 @@ ExitCode run_child(const BenchCommand& command) {
 
 void note(const std::string& text) {
     fmt::print("{}\n", text);
-    std::fflush(stdout);
+    flush_output();
 }
 
 // What would only show after minutes is said at once. Where to write the result; empty = nowhere.
@@ -86,9 +87,8 @@ std::filesystem::path check_before(const BenchCommand& command) {
     if (command.json.empty()) {
         return {};
     }
-    return check_output_file({.option = "--json",
-                              .path = command.json,
-                              .overwrite = command.overwrite ? Overwrite::yes : Overwrite::no});
+    return check_output_file(
+        {.option = "--json", .path = command.json, .overwrite = command.overwrite ? Overwrite::yes : Overwrite::no});
 }
 
 // Both kinds of sums, in turns, so that a machine that changes its speed treats them alike.

@@ -16,7 +16,7 @@ struct BenchCommand {
     int64_t rounds = 2;  // processes for each kind of sums
     std::string json;    // "" = no result file
     bool overwrite = false;
-    std::string child;   // what this process is to measure for its parent; "" = it is the parent
+    std::string child;  // what this process is to measure for its parent; "" = it is the parent
 };
 [[nodiscard]] ExitCode run_bench(const BenchCommand& command);
 

@@ -154,8 +154,8 @@ ExitCode run_export(const ExportCommand& command) {
     }
     const ExportReport report = export_model(source.config, source.weights, request);
     fmt::print("written:     {}\nformat:      {}, {}\nmodel:       {}, {} tensors, {} parameters\nsize:        {}\n",
-               shown.string(), command.to, command.dtype, source.config.family, report.tensors,
-               report.parameters, format_bytes(report.bytes));
+               shown.string(), command.to, command.dtype, source.config.family, report.tensors, report.parameters,
+               format_bytes(report.bytes));
     if (!vocabulary.empty()) {
         fmt::print("vocabulary:  {}\n", vocabulary);
     }

@@ -19,7 +19,7 @@ struct ExportRequest {
     enum class Kind { hf, gguf };
     Kind kind = Kind::hf;
     FloatFormat format = FloatFormat::bf16;
-    std::filesystem::path output;  // a folder for hf, a file for gguf
+    std::filesystem::path output;         // a folder for hf, a file for gguf
     Overwrite overwrite = Overwrite::no;  // yes: whatever is there is replaced, as a whole; see check_output_folder()
     // For gguf: the vocabulary; without one the file says that it has none.
     std::optional<GgufTokenizer> tokenizer = std::nullopt;

@@ -40,8 +40,7 @@ void ByteProgress::report(int64_t bytes_done, int64_t bytes_total) {
         line_.draw(std::move(facts));
         return;
     }
-    fmt::print(out_, "{}\n", fmt::join(facts.texts, "  "));
-    std::fflush(out_);
+    show(out_, fmt::format("{}\n", fmt::join(facts.texts, "  ")));
 }
 
 void ByteProgress::finish() {

@@ -25,8 +25,12 @@ std::vector<std::string> texts_of(const ProgressFacts& facts, int64_t total_step
 
 }  // namespace
 
-Progress::Progress(std::FILE* out, bool is_terminal, int64_t total_steps)
-    : out_(out), is_terminal_(is_terminal), total_steps_(total_steps), line_(out) {}
+Progress::Progress(std::FILE* out, bool is_terminal, int64_t total_steps, RunWatch* watch)
+    : out_(out),
+      is_terminal_(is_terminal),
+      total_steps_(total_steps),
+      line_(out),
+      watch_(watch != nullptr ? watch : &unwatched_) {}
 
 void Progress::report(const ProgressFacts& facts) {
     const std::vector<std::string> texts = texts_of(facts, total_steps_);
@@ -36,8 +40,7 @@ void Progress::report(const ProgressFacts& facts) {
              .done = total_steps_ > 0 ? static_cast<double>(facts.step) / static_cast<double>(total_steps_) : 0});
         return;
     }
-    fmt::print(out_, "{}\n", fmt::join(texts, "  "));
-    std::fflush(out_);
+    show(out_, fmt::format("{}\n", fmt::join(texts, "  ")));
 }
 
 }  // namespace accrue

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "accrue/observe/run_watch.h"
 #include "accrue/observe/status_line.h"
 
 namespace accrue {
@@ -24,19 +25,25 @@ struct ProgressFacts {
 // report.
 class Progress {
 public:
-    Progress(std::FILE* out, bool is_terminal, int64_t total_steps);
+    // `watch`, where one is given, is told what the run is doing; it must outlive this.
+    Progress(std::FILE* out, bool is_terminal, int64_t total_steps, RunWatch* watch = nullptr);
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
 
     void report(const ProgressFacts& facts);
     // Prints a whole line, above the bar where there is one.
     void note(const std::string& line) { line_.note(line); }
     // Ends the line of the bar; reports may follow and draw a new one.
     void finish() { line_.finish(); }
+    [[nodiscard]] RunWatch& watch() { return *watch_; }
 
 private:
     std::FILE* out_;
     bool is_terminal_;
     int64_t total_steps_;
     StatusLine line_;
+    RunWatch unwatched_;
+    RunWatch* watch_;
 };
 
 }  // namespace accrue

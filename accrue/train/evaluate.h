@@ -3,6 +3,7 @@
 #include "accrue/data/dataset.h"
 #include "accrue/model/model.h"
 #include "accrue/train/loader.h"
+#include "accrue/train/step.h"
 
 namespace accrue {
 
@@ -14,5 +15,10 @@ struct Evaluation {
 // The mean loss over all samples of a dataset, in their order, with so many of them in the layers at a time. The value
 // does not depend on that number.
 [[nodiscard]] Evaluation evaluate(Model& model, const Weights& weights, const Dataset& data, int64_t samples_at_once);
+
+// The same; nothing if `stop` was set before the end.
+[[nodiscard]] std::optional<Evaluation> evaluate_unless_stopped(Model& model, const Weights& weights,
+                                                                const Dataset& data, int64_t samples_at_once,
+                                                                const StopFlag& stop);
 
 }  // namespace accrue

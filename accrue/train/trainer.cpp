@@ -13,6 +13,7 @@
 #include "accrue/base/process_age.h"
 #include "accrue/checkpoint/checkpoint.h"
 #include "accrue/model/model_folder.h"
+#include "accrue/observe/history.h"
 #include "accrue/observe/metrics.h"
 #include "accrue/observe/report.h"
 #include "accrue/train/engine.h"
@@ -22,6 +23,7 @@
 #include "accrue/train/metrics_line.h"
 #include "accrue/train/start.h"
 #include "accrue/train/state.h"
+#include "accrue/train/watched_batches.h"
 
 namespace accrue {
 namespace {
@@ -50,7 +52,7 @@ public:
           folder_(folder),
           progress_(progress),
           pool_(static_cast<int>(inputs.settings.compute.threads)),
-          plan_(inputs.settings, inputs.model, inputs.longest_sample(), pool_.threads(), memory),
+          plan_(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool_.threads(), memory),
           arena_(plan_.address_bytes()),
           kernels_(make_kernels(inputs.settings.compute, pool_, arena_)),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, plan_.plan().choices),
@@ -58,6 +60,7 @@ public:
           batches_(
               loader_, [this](const DataPosition& position) { return window_from(position); },
               engine_.rules.micro_batch_grains),
+          watched_(batches_, progress.watch()),
           definition_(definition_of(inputs, engine_.model.parameters())) {
         follow_plan();
         arena_.touch();
@@ -67,17 +70,23 @@ public:
 
 private:
     void follow_plan();
-    void begin();
+    void begin(const StopFlag& stop);
+    void evaluate_what_was_left(const StopFlag& stop);
+    void stop_here();
     [[nodiscard]] Window window_from(const DataPosition& position) const {
         return loader_.window_from(position, engine_.rules.window);
     }
-    [[nodiscard]] std::optional<double> validation_loss();
-    void after_step(const StepReport& report, MetricsFile& metrics);
+    [[nodiscard]] bool is_due(int64_t every, int64_t step) const {
+        return step == engine_.rules.schedule.steps || (every > 0 && step % every == 0);
+    }
+    [[nodiscard]] bool evaluates() const { return inputs_.validation && inputs_.settings.run.evaluate_steps != 0; }
+    [[nodiscard]] std::optional<double> validation_loss(const StopFlag& stop);
+    void after_step(const StepReport& report, MetricsFile& metrics, const StopFlag& stop);
     void note_skip(const StepReport& report);
     void save_checkpoint();
-    void finish();
+    void finish(const StopFlag& stop);
     void write_report() const;
-    [[nodiscard]] std::string sample_of_text();
+    [[nodiscard]] std::string sample_of_text(const StopFlag& stop);
 
     const RunInputs& inputs_;
     const RunFolder& folder_;
@@ -89,6 +98,7 @@ private:
     Engine engine_;
     Loader loader_;
     LoadAhead batches_;
+    WatchedBatches watched_;
     std::string definition_;
     TrainSummary summary_;
     Clock::time_point start_ = Clock::now();
@@ -106,7 +116,7 @@ void Trainer::follow_plan() {
     arena_.keep(plan.arena_bytes);
 }
 
-void Trainer::begin() {
+void Trainer::begin(const StopFlag& stop) {
     const auto checkpoint = folder_.newest_checkpoint();
     if (checkpoint) {
         load_state(engine_, definition_, *checkpoint);
@@ -115,6 +125,7 @@ void Trainer::begin() {
     }
     MetricsFile::keep_steps(folder_.metrics(), engine_.state.step);
     first_step_ = engine_.state.step;
+    progress_.watch().saved_step = checkpoint ? engine_.state.step : RunWatch::kUnknown;
     const Settings& settings = inputs_.settings;
     progress_.note(fmt::format("accrue: {} parameters, {} samples of up to {} tokens",
                                engine_.model.parameters().trainable(), inputs_.train->size(),
@@ -127,21 +138,51 @@ void Trainer::begin() {
     progress_.note(
         fmt::format("folder: {}{}", folder_.root.string(),
                     checkpoint ? fmt::format(", continued from step {}", engine_.state.step) : std::string()));
-    if (!checkpoint) {
-        summary_.validation_before = validation_loss();
+    if (engine_.state.step == 0) {
+        summary_.validation_before = validation_loss(stop);
+    } else {
+        const RunHistory history = read_history(folder_.metrics());
+        summary_.validation_before =
+            std::isnan(history.validation_before) ? std::nullopt : std::optional(history.validation_before);
+        evaluate_what_was_left(stop);
+    }
+    progress_.watch().doing = RunWatch::Doing::adding;
+}
+
+// A stop during a step's validation left its line without the loss, which an undisturbed run's has.
+void Trainer::evaluate_what_was_left(const StopFlag& stop) {
+    const auto line = MetricsFile::last_line(folder_.metrics());
+    const int64_t step = engine_.state.step;
+    if (!evaluates() || !is_due(inputs_.settings.run.evaluate_steps, step) || !line ||
+        line->value("step", int64_t{-1}) != step || line->contains("validation_loss")) {
+        return;
+    }
+    if (const auto loss = validation_loss(stop)) {
+        MetricsFile::replace_last_line(folder_.metrics(), with_validation_loss(*line, *loss));
+        summary_.validation_after = loss;
+    } else {
+        summary_.end = TrainSummary::End::stopped;
     }
 }
 
-std::optional<double> Trainer::validation_loss() {
-    if (!inputs_.validation || inputs_.settings.run.evaluate_steps == 0) {
+// Nothing where nothing is evaluated, or if `stop` was set before the end.
+std::optional<double> Trainer::validation_loss(const StopFlag& stop) {
+    if (!evaluates()) {
         return std::nullopt;
     }
+    const DoingMeanwhile evaluating(progress_.watch(), RunWatch::Doing::evaluating);
     const int64_t at_once = engine_.rules.micro_batch_grains * engine_.rules.window.grain_samples;
-    return evaluate(engine_.model, engine_.weights_to_read(), *inputs_.validation, at_once).loss;
+    const auto result =
+        evaluate_unless_stopped(engine_.model, engine_.weights_to_read(), *inputs_.validation, at_once, stop);
+    return result ? std::optional(result->loss) : std::nullopt;
 }
 
 void Trainer::save_checkpoint() {
+    const DoingMeanwhile saving(progress_.watch(), RunWatch::Doing::saving);
+    const auto start = Clock::now();
     save_state(engine_, definition_, folder_.checkpoints());
+    progress_.watch().checkpoint_milliseconds = WatchedBatches::milliseconds_since(start);
+    progress_.watch().saved_step = engine_.state.step;
     if (inputs_.settings.run.keep_checkpoints > 0) {
         remove_old_checkpoints(folder_.checkpoints(), inputs_.settings.run.keep_checkpoints);
     }
@@ -161,17 +202,23 @@ void Trainer::note_skip(const StepReport& report) {
     progress_.note(fmt::format("step {} skipped, weights unchanged: {}{}", report.step, report.skip_reason, samples));
 }
 
-void Trainer::after_step(const StepReport& report, MetricsFile& metrics) {
+void Trainer::after_step(const StepReport& report, MetricsFile& metrics, const StopFlag& stop) {
     const Settings::Run& run = inputs_.settings.run;
-    const bool last = report.step == engine_.rules.schedule.steps;
-    const auto due = [&](int64_t every) { return last || (every > 0 && report.step % every == 0); };
+    const auto due = [&](int64_t every) { return is_due(every, report.step); };
+    watched_.pause();
+    progress_.watch().micro_batch_milliseconds =
+        static_cast<int64_t>(1000 * report.seconds / static_cast<double>(report.micro_batches));
     StepSurroundings around{.validation_loss = {},
+                            .validation_loss_before = report.step == 1 ? summary_.validation_before : std::nullopt,
                             .weights_hash = {},
                             .epoch_seconds = {},
                             .startup_seconds = std::exchange(startup_seconds_, {})};
     if (due(run.evaluate_steps)) {
-        around.validation_loss = validation_loss();
+        around.validation_loss = validation_loss(stop);
         summary_.validation_after = around.validation_loss;
+        if (evaluates() && !around.validation_loss) {
+            summary_.end = TrainSummary::End::stopped;
+        }
     }
     if (due(run.checkpoint_steps)) {
         around.weights_hash = engine_.weights_hash();
@@ -208,10 +255,11 @@ void Trainer::after_step(const StepReport& report, MetricsFile& metrics) {
     }
 }
 
-std::string Trainer::sample_of_text() {
-    if (!inputs_.tokenizer) {
+std::string Trainer::sample_of_text(const StopFlag& stop) {
+    if (!inputs_.tokenizer || stop) {
         return "";
     }
+    struct Stopped {};
     const Tokenizer& tokenizer = *inputs_.tokenizer;
     std::vector<int32_t> prompt = tokenizer.encode("Once upon a time", Special::with);
     if (!inputs_.settings.data.train.empty()) {
@@ -222,9 +270,13 @@ std::string Trainer::sample_of_text() {
         return "";  // the first sample counts nothing
     }
     std::vector<int32_t> text = prompt;
-    generate(engine_.model, engine_.weights_to_read(), prompt, inputs_.longest_sample(),
-             {.temperature = 0.4, .tokens = kSampleTokens, .end_token = tokenizer.end_of_document().value_or(-1)},
-             [&](int32_t token) { text.push_back(token); });
+    try {
+        generate(engine_.model, engine_.weights_to_read(), prompt, inputs_.longest_sample(),
+                 {.temperature = 0.4, .tokens = kSampleTokens, .end_token = tokenizer.end_of_document().value_or(-1)},
+                 [&](int32_t token) { stop ? throw Stopped() : text.push_back(token); });
+    } catch (const Stopped&) {
+        return "";  // nobody waits for it
+    }
     return tokenizer.decode(text, Special::without);
 }
 
@@ -243,21 +295,32 @@ void Trainer::write_report() const {
                                {"Optimizer", fmt::format("{}, rate {:g}", settings.optimizer.name, engine_.rules.rate)},
                                {"Numbers", fmt::format("{}, {}", settings.compute.dtype, formats_text(settings))},
                                {"Device", kernels_->description()},
-                               {"Seed", std::to_string(settings.run.seed)}},
-                     .validation_before = summary_.validation_before}));
+                               {"Seed", std::to_string(settings.run.seed)}}}));
 }
 
-void Trainer::finish() {
+void Trainer::finish(const StopFlag& stop) {
+    progress_.watch().doing = RunWatch::Doing::finishing;
     const View<float> master = engine_.weights.master;
     write_model_folder(folder_.model(), inputs_.model, engine_.model.parameters(),
                        std::span<const float>(master.data, static_cast<size_t>(master.columns)));
     copy_tokenizer_files(inputs_.settings, folder_.model());
     write_report();
-    summary_.sample = sample_of_text();
+    summary_.sample = sample_of_text(stop);
+}
+
+// Keeps what is not on disk yet. A run that has done nothing has nothing to keep.
+void Trainer::stop_here() {
+    summary_.end = TrainSummary::End::stopped;
+    const GrainLedger& ledger = engine_.sum.ledger();
+    summary_.grains_of_open_window = engine_.state.window_open ? ledger.grains() - std::ssize(ledger.missing()) : 0;
+    const bool is_saved = progress_.watch().saved_step == engine_.state.step || engine_.state.step == 0;
+    if (summary_.grains_of_open_window > 0 || !is_saved) {
+        save_checkpoint();
+    }
 }
 
 TrainSummary Trainer::run(const StopFlag& stop) {
-    begin();
+    begin(stop);
     start_ = epoch_start_ = Clock::now();
     MetricsFile metrics(folder_.metrics());
     startup_seconds_ = process_age_seconds();
@@ -266,13 +329,13 @@ TrainSummary Trainer::run(const StopFlag& stop) {
             follow_plan();
             progress_.note(change->note);
         }
-        if (const auto report = run_step(engine_, batches_, window_from(engine_.state.position), stop)) {
-            after_step(*report, metrics);
-        } else {
-            summary_.end = TrainSummary::End::stopped;
-            summary_.grains_of_open_window =
-                engine_.sum.ledger().grains() - static_cast<int64_t>(engine_.sum.ledger().missing().size());
-            save_checkpoint();
+        const auto report =
+            stop ? std::nullopt : run_step(engine_, watched_, window_from(engine_.state.position), stop);
+        if (report) {
+            after_step(*report, metrics, stop);
+        }
+        if (!report || summary_.end == TrainSummary::End::stopped) {
+            stop_here();
         }
     }
     summary_.seconds = seconds_since(start_);
@@ -280,7 +343,7 @@ TrainSummary Trainer::run(const StopFlag& stop) {
     summary_.step = engine_.state.step;
     summary_.tokens = engine_.state.tokens;
     if (summary_.end == TrainSummary::End::done) {
-        finish();
+        finish(stop);
     }
     return summary_;
 }
