@@ -134,7 +134,7 @@ TEST_F(ExportProgramTest, ARunIsExportedBesideItsModel) {
     const auto config = nlohmann::json::parse(read_text(folder_ / "run" / "model-fp16" / "config.json"));
     EXPECT_EQ(config.at("torch_dtype"), "float16");
     expect_says({"sample", "run/model-fp16", "1 2 3", "--tokens", "2"}, {});
-    expect_says({"export", "run", "--to", "hf", "--dtype", "fp16"}, {"run/model-fp16 exists already"}, 1);
+    expect_says({"export", "run", "--to", "hf", "--dtype", "fp16"}, {"run/model-fp16: it exists already"}, 1);
 }
 
 TEST_F(ExportProgramTest, GoingThroughGgufGivesTheSameFile) {

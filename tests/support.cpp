@@ -1,6 +1,7 @@
 #include "tests/support.h"
 
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <thread>
@@ -145,8 +146,33 @@ void join(const fs::path& control_group) {
     }
 }
 
+// In the child. What the test itself was started with (nohup, a shell's background) must not matter.
+void prepare(const ProgramSetup& setup) {
+    for (const int signal : {SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGXFSZ}) {
+        std::signal(signal, SIG_DFL);
+    }
+    for (const int signal : setup.ignored_signals) {
+        std::signal(signal, SIG_IGN);
+    }
+    if (setup.output == ProgramSetup::Output::closed) {
+        std::array<int, 2> ends{};
+        if (pipe(ends.data()) == 0) {
+            dup2(ends[1], STDOUT_FILENO);
+            close(ends[0]);
+            close(ends[1]);
+        }
+    } else if (setup.output == ProgramSetup::Output::full_disk) {
+        dup2(open("/dev/full", O_WRONLY), STDOUT_FILENO);
+    }
+    if (setup.largest_file >= 0) {
+        const auto bytes = static_cast<rlim_t>(setup.largest_file);
+        const struct rlimit limit = {.rlim_cur = bytes, .rlim_max = bytes};
+        setrlimit(RLIMIT_FSIZE, &limit);
+    }
+}
+
 Child start(std::string program, const std::vector<std::string>& arguments, const fs::path& folder,
-            const fs::path& control_group = {}) {
+            const fs::path& control_group = {}, const ProgramSetup& setup = {}) {
     std::array<int, 2> ends{};
     if (pipe(ends.data()) != 0) {
         std::abort();
@@ -157,6 +183,7 @@ Child start(std::string program, const std::vector<std::string>& arguments, cons
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
         close(ends[1]);
+        prepare(setup);
         std::vector<char*> words;
         words.push_back(program.data());
         std::vector<std::string> copies = arguments;
@@ -196,13 +223,17 @@ ProgramResult run_program(const std::vector<std::string>& arguments, const fs::p
     return wait_for(start(ACCRUE_PROGRAM, arguments, folder, control_group));
 }
 
+ProgramResult run_program(const std::vector<std::string>& arguments, const ProgramSetup& setup) {
+    return wait_for(start(ACCRUE_PROGRAM, arguments, ".", {}, setup));
+}
+
 ProgramResult run_program_at(const fs::path& program, const std::vector<std::string>& arguments) {
     return wait_for(start(program.string(), arguments, "."));
 }
 
-ProgramResult signal_program(const std::vector<std::string>& arguments, int signal,
-                             const std::function<bool()>& ready) {
-    const Child child = start(ACCRUE_PROGRAM, arguments, ".");
+ProgramResult signal_program(const std::vector<std::string>& arguments, int signal, const std::function<bool()>& ready,
+                             const ProgramSetup& setup) {
+    const Child child = start(ACCRUE_PROGRAM, arguments, ".", {}, setup);
     for (siginfo_t info{}; info.si_pid != child.pid && !ready();) {
         waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED | WNOHANG | WNOWAIT);  // has it ended by itself?
         std::this_thread::yield();

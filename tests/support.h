@@ -81,13 +81,23 @@ struct ProgramResult {
                                         const std::filesystem::path& folder = ".",
                                         const std::filesystem::path& control_group = {});
 
+// How a program is started.
+struct ProgramSetup {
+    enum class Output { read, closed, full_disk };  // closed: a pipe that nobody reads; full_disk: /dev/full
+    Output output = Output::read;
+    std::vector<int> ignored_signals = {};
+    int64_t largest_file = -1;  // bytes; -1 = no limit
+};
+// With another setup. Where standard output is not read, `output` is what was said on standard error.
+[[nodiscard]] ProgramResult run_program(const std::vector<std::string>& arguments, const ProgramSetup& setup);
+
 // The same for another program than accrue.
 [[nodiscard]] ProgramResult run_program_at(const std::filesystem::path& program,
                                            const std::vector<std::string>& arguments);
 
 // Starts the program and sends it a signal as soon as `ready()` says so.
 [[nodiscard]] ProgramResult signal_program(const std::vector<std::string>& arguments, int signal,
-                                           const std::function<bool()>& ready);
+                                           const std::function<bool()>& ready, const ProgramSetup& setup = {});
 
 [[nodiscard]] std::string sha256_of(const std::filesystem::path& file);
 

@@ -84,7 +84,7 @@ private:
 
 // As a run would, and with its errors.
 void Adviser::choose_plan() {
-    const RunPlan chosen(inputs_.settings, inputs_.model, inputs_.longest_sample(), pool_.threads(),
+    const RunPlan chosen(settings_to_plan(inputs_), inputs_.model, inputs_.longest_sample(), pool_.threads(),
                          [this] { return machine_; });
     advice_.plan = chosen.plan();
     // A plan says nothing of blocks where all are kept.

@@ -140,7 +140,7 @@ const PlanRow& shown_row(const PlanFindings& findings) {
 PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, const PlanRequest& request) {
     const Settings& settings = inputs.settings;
     Pool pool(static_cast<int>(settings.compute.threads));
-    Planner planner(settings, inputs.model, inputs.longest_sample(), pool.threads());
+    Planner planner(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool.threads());
     PlanFindings findings;
     findings.machine = read_memory_facts();
     findings.base = ProcessBase::measure();

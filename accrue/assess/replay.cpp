@@ -24,7 +24,8 @@ Replay replay(const RunFolder& folder, int64_t from, int64_t to, const Parts& pa
               const std::function<void(int64_t step)>& before_step) {
     const RunInputs inputs = open_inputs(read_settings(folder.settings(), {}));
     Pool pool(static_cast<int>(inputs.settings.compute.threads));
-    const RunPlan plan(inputs.settings, inputs.model, inputs.longest_sample(), pool.threads(), memory_of_machine);
+    const RunPlan plan(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool.threads(),
+                       memory_of_machine);
     Arena arena(plan.address_bytes());
     arena.keep(plan.plan().arena_bytes);
     const auto kernels = parts.kernels(inputs.settings.compute, pool, arena);

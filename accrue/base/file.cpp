@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "accrue/base/error.h"
+#include "accrue/base/output_path.h"
 
 namespace accrue {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(std::string_view what, const fs::path& path, int error) {
-    throw Error(cat("cannot ", what, " ", path.string(), ": ", std::generic_category().message(error)));
+    throw Error(cat("cannot ", what, " ", path.string(), ": ", write_failure_text(error)));
 }
 
 [[noreturn]] void fail_not_regular(const fs::path& path) {
@@ -82,6 +83,13 @@ fs::path folder_of(const fs::path& path) {
 }
 
 }  // namespace
+
+std::string write_failure_text(int error) {
+    const std::string text = std::generic_category().message(error);
+    return error == EFBIG
+               ? text + " (the file size limit is reached: ulimit -f shows the shell's, batch systems set theirs)"
+               : text;
+}
 
 InputFile::InputFile(fs::path path) : path_(std::move(path)), descriptor_(open_to_read(path_)) {
     try {
@@ -212,8 +220,7 @@ std::string read_text(const fs::path& path) {
 }
 
 void write_text(const fs::path& path, std::string_view text) {
-    fs::path aside = path;
-    aside += ".partial";
+    const fs::path aside = aside_of(path);
     try {
         OutputFile file(aside);
         file.write(text);

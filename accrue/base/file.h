@@ -51,6 +51,9 @@ private:
     int64_t passed_on_ = 0;  // bytes that the device has been given
 };
 
+// What an error number says, with a word on limits that nobody expects.
+[[nodiscard]] std::string write_failure_text(int error);
+
 [[nodiscard]] std::string read_text(const std::filesystem::path& path);
 // The file appears whole or not at all: written aside, synced, renamed, its folder synced.
 void write_text(const std::filesystem::path& path, std::string_view text);

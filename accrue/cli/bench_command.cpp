@@ -9,8 +9,10 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/output_path.h"
 #include "accrue/cli/child_process.h"
 #include "accrue/cli/commit.h"
+#include "accrue/cli/standard_output.h"
 #include "accrue/train/bench_report.h"
 #include "accrue/train/plan.h"
 
@@ -69,11 +71,11 @@ ExitCode run_child(const BenchCommand& command) {
 
 void note(const std::string& text) {
     fmt::print("{}\n", text);
-    std::fflush(stdout);
+    flush_output();
 }
 
-// What would only show after minutes is said at once.
-void check_before(const BenchCommand& command) {
+// What would only show after minutes is said at once. Where to write the result; empty = nowhere.
+std::filesystem::path check_before(const BenchCommand& command) {
     const BenchRequest& request = command.request;
     const ModelConfig model = preset_config(request.model);
     const ArenaPlan plan =
@@ -83,12 +85,10 @@ void check_before(const BenchCommand& command) {
         check_memory(plan, *available);
     }
     if (command.json.empty()) {
-        return;
+        return {};
     }
-    const std::filesystem::path folder = std::filesystem::absolute(command.json).parent_path();
-    if (!std::filesystem::is_directory(folder)) {
-        throw Error(cat("--json ", command.json, ": there is no folder ", folder.string(), "."));
-    }
+    return check_output_file(
+        {.option = "--json", .path = command.json, .overwrite = command.overwrite ? Overwrite::yes : Overwrite::no});
 }
 
 // Both kinds of sums, in turns, so that a machine that changes its speed treats them alike.
@@ -111,7 +111,7 @@ ExitCode run_bench(const BenchCommand& command) {
     if (!command.child.empty()) {
         return run_child(command);
     }
-    check_before(command);
+    const std::filesystem::path output = check_before(command);
     BenchFindings findings;
     findings.request = command.request;
     note("checking the gradient against the fp32 reference");
@@ -121,8 +121,8 @@ ExitCode run_bench(const BenchCommand& command) {
     measure_in_turns(command, findings);
     const Json result = bench_json(findings, {.commit = kCommit, .command = command_line()});
     fmt::print("\n{}", bench_text(result));
-    if (!command.json.empty()) {
-        write_text(command.json, result.dump(2) + "\n");
+    if (!output.empty()) {
+        write_text(output, result.dump(2) + "\n");
         fmt::print("result file:        {}\n", command.json);
     }
     return ExitCode::done;
@@ -168,6 +168,7 @@ void add_bench_command(CLI::App& app, BenchCommand& command, ExitCode& code) {
     count("--steps", request.steps, "Measured optimizer steps of a process, after one that is not");
     count("--rounds", command.rounds, "Processes for each kind of sums, in turns");
     bench->add_option("--json", command.json, "Write the result there too")->type_name("FILE");
+    bench->add_flag("--overwrite", command.overwrite, "Replace that file if it exists");
     bench->add_option("--child", command.child)->group("")->check(CLI::IsMember({"check", "bandwidth", "steps"}));
     bench->callback([&] { code = run_bench(command); });
 }

@@ -15,7 +15,8 @@ struct BenchCommand {
     BenchRequest request;
     int64_t rounds = 2;  // processes for each kind of sums
     std::string json;    // "" = no result file
-    std::string child;   // what this process is to measure for its parent; "" = it is the parent
+    bool overwrite = false;
+    std::string child;  // what this process is to measure for its parent; "" = it is the parent
 };
 [[nodiscard]] ExitCode run_bench(const BenchCommand& command);
 

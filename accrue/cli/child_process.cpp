@@ -58,6 +58,27 @@ private:
     posix_spawn_file_actions_t actions_{};
 };
 
+// What this program ignores (see signals.h) is not ignored in a child: other programs expect the usual.
+class UsualSignals {
+public:
+    UsualSignals() {
+        sigset_t usual;
+        sigemptyset(&usual);
+        sigaddset(&usual, SIGPIPE);
+        sigaddset(&usual, SIGXFSZ);
+        posix_spawnattr_init(&attributes_);
+        posix_spawnattr_setsigdefault(&attributes_, &usual);
+        posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF);
+    }
+    ~UsualSignals() { posix_spawnattr_destroy(&attributes_); }
+    UsualSignals(const UsualSignals&) = delete;
+    UsualSignals& operator=(const UsualSignals&) = delete;
+    [[nodiscard]] const posix_spawnattr_t* get() const { return &attributes_; }
+
+private:
+    posix_spawnattr_t attributes_{};
+};
+
 // Starts a program, found along PATH where its name has no folder.
 pid_t start(const std::string& program, const std::vector<std::string>& arguments, const FileActions& actions) {
     std::vector<std::string> copies = {program};
@@ -67,7 +88,9 @@ pid_t start(const std::string& program, const std::vector<std::string>& argument
                    [](std::string& word) { return word.data(); });
     words.push_back(nullptr);
     pid_t child = -1;
-    if (const int problem = posix_spawnp(&child, program.c_str(), actions.get(), nullptr, words.data(), environ)) {
+    const UsualSignals signals;
+    if (const int problem =
+            posix_spawnp(&child, program.c_str(), actions.get(), signals.get(), words.data(), environ)) {
         throw Error(cat(program, " could not be started: ", std::strerror(problem), "."));
     }
     return child;

@@ -51,6 +51,7 @@ struct ExportCommand {
     std::string to;
     std::string dtype = "bf16";
     std::string output;
+    bool overwrite = false;
 };
 [[nodiscard]] ExitCode run_export(const ExportCommand& command);
 

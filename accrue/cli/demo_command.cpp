@@ -18,6 +18,8 @@
 #include "accrue/base/file.h"
 #include "accrue/base/temporary_folder.h"
 #include "accrue/cli/child_process.h"
+#include "accrue/cli/signals.h"
+#include "accrue/cli/standard_output.h"
 #include "accrue/observe/status_line.h"
 #include "accrue/train/run_folder.h"
 
@@ -56,6 +58,9 @@ double last_step_seconds(const std::filesystem::path& metrics) {
     return seconds;
 }
 
+// Thrown when a signal asked to stop: what was started and written for the demo goes with it.
+struct DemoStopped {};
+
 class Demo {
 public:
     explicit Demo(int64_t steps) : steps_(steps), is_terminal_(isatty(STDOUT_FILENO) != 0) {}
@@ -74,6 +79,7 @@ private:
 
     int64_t steps_;
     bool is_terminal_;
+    const StopFlag& stop_ = stop_on_signals();
     TemporaryFolder folder_;
     StatusLine line_{stdout};
     // Grains have 4 samples, 8 of them are a window: see the default job.
@@ -105,6 +111,10 @@ std::vector<std::string> Demo::job(const DemoRun& way) const {
 // Shows how far a child is, until its metrics have so many lines or it has ended.
 void Demo::watch(ChildProcess& child, const DemoRun& way, int64_t until_lines) {
     for (int64_t lines = 0; !child.has_ended() && lines < until_lines; std::this_thread::sleep_for(kLook)) {
+        if (stop_) {
+            line_.clear();
+            throw DemoStopped();
+        }
         lines = lines_of(folder_of(way).metrics());
         if (is_terminal_) {
             const auto ways = static_cast<double>(ways_.size());
@@ -157,6 +167,7 @@ void Demo::train(const DemoRun& way) {
     results_.push_back(result);
     line_.note(
         fmt::format("{:<42}{:>10.1f}    {}...", way.name, result.seconds, result.sha256.substr(0, kShownDigits)));
+    flush_output();
 }
 
 void Demo::introduce() const {
@@ -165,7 +176,7 @@ void Demo::introduce() const {
         "stories, {} optimizer steps, each from the gradients of 32 samples.\n\n"
         "{:<42}{:>10}    {}\n",
         ways_.size(), steps_, "how", "seconds", "SHA-256 of the weights");
-    std::fflush(stdout);
+    flush_output();
 }
 
 // What averaging would have made of the first window, for the cut of the second way.
@@ -209,8 +220,8 @@ ExitCode Demo::run() {
 
 }  // namespace
 
-ExitCode run_demo(const DemoCommand& command) {
-    return Demo(command.steps).run();
+ExitCode run_demo(const DemoCommand& command) try { return Demo(command.steps).run(); } catch (const DemoStopped&) {
+    end_by_signal();
 }
 
 void add_demo_command(CLI::App& app, DemoCommand& command, ExitCode& code) {

@@ -27,7 +27,9 @@ std::unique_ptr<Dataset> data_to_evaluate(const EvalCommand& command, const Toke
     auto data = is_run ? open_validation_data(settings, tokenizer, progress) : nullptr;
     if (!data) {
         throw Error(
-            cat(command.folder, " names no validation data. Give some: accrue eval ", command.folder, " --data FILE"));
+            cat(command.folder, " names no validation data. Give some: accrue eval ", command.folder,
+                " --data FILE. To have it in every run, set data.validation to files, or data.validation_fraction to ",
+                "the share of documents to keep from training, such as 0.05."));
     }
     return data;
 }

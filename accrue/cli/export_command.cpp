@@ -5,6 +5,7 @@
 
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
+#include "accrue/base/output_path.h"
 #include "accrue/cli/commands.h"
 #include "accrue/cli/gguf_sentencepiece.h"
 #include "accrue/cli/gguf_vocabulary.h"
@@ -17,40 +18,71 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A model read whole, and the folder whose tokenizer belongs to it; none for a GGUF file.
+// Files that may stand beside a model's weights.
+constexpr std::array kCompanions = {
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",     "vocab.json",
+    "merges.txt",     "tokenizer.model",       "tokenizer.tiktoken",      "qwen.tiktoken",
+    "chat_template.jinja", "generation_config.json"};
+
+// Where a model lies, before anything of it is read.
+struct SourcePlace {
+    fs::path path;
+    fs::path name;    // what the output is named after
+    fs::path folder;  // whose tokenizer belongs to it; none for a GGUF file
+};
+
+// A model read whole.
 struct Source {
     ModelConfig config;
     std::vector<float> weights;
-    fs::path name;  // what the output is named after
-    fs::path folder;
     bool speaks_bytes = false;
 };
 
-Source open_source(const fs::path& given) {
+SourcePlace place_of(const fs::path& given) {
     const fs::path path = given.has_filename() ? given : given.parent_path();
     if (path.extension() == ".gguf") {
-        GgufModel model = read_gguf_model(path);
-        fs::path name = path;
-        return {.config = std::move(model.config),
-                .weights = std::move(model.weights),
-                .name = name.replace_extension(),
-                .folder = {}};
+        return {.path = path, .name = fs::path(path).replace_extension(), .folder = {}};
     }
-    const TrainedModel model(path, 1, 1, warn);
-    const View<const float> master = model.weights().master;
     const fs::path folder = fs::exists(path / "config.json") ? path : path / "model";
+    return {.path = path, .name = folder, .folder = folder};
+}
+
+Source open_source(const SourcePlace& place) {
+    if (place.folder.empty()) {
+        GgufModel model = read_gguf_model(place.path);
+        return {.config = std::move(model.config), .weights = std::move(model.weights)};
+    }
+    const TrainedModel model(place.path, 1, 1, warn);
+    const View<const float> master = model.weights().master;
     return {.config = model.config(),
             .weights = {master.data, master.data + master.columns},
-            .name = folder,
-            .folder = folder,
             .speaks_bytes = dynamic_cast<const ByteTokenizer*>(model.tokenizer()) != nullptr};
+}
+
+// Every file of the model or run that is exported. Earlier exports may lie there too and are none of it.
+std::vector<fs::path> files_of(const SourcePlace& place) {
+    if (!fs::is_directory(place.path)) {
+        return {place.path};
+    }
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::recursive_directory_iterator(place.path)) {
+        if (!entry.is_directory() && entry.path().extension() != ".gguf") {
+            files.push_back(entry.path());
+        }
+    }
+    return files;
+}
+
+// What is replaced as a folder must not be, hold or lie in the model, the checkpoints or anything else that is read.
+std::vector<fs::path> folders_of(const SourcePlace& place) {
+    return place.folder.empty() || place.folder == place.path
+               ? std::vector{place.path}
+               : std::vector{place.folder, place.path / "checkpoints", place.path / "run.toml"};
 }
 
 std::vector<fs::path> companions(const fs::path& folder) {
     std::vector<fs::path> files;
-    for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-                             "vocab.json", "merges.txt", "tokenizer.model", "tokenizer.tiktoken", "qwen.tiktoken",
-                             "chat_template.jinja", "generation_config.json"}) {
+    for (const char* const name : kCompanions) {
         if (!folder.empty() && fs::exists(folder / name)) {
             files.push_back(folder / name);
         }
@@ -63,8 +95,23 @@ fs::path default_output(const fs::path& name, const ExportRequest& request) {
            fmt::format("-{}{}", name_of(request.format), request.kind == ExportRequest::Kind::gguf ? ".gguf" : "");
 }
 
+// Before the model is read, which may take long.
+fs::path checked_output(const SourcePlace& place, const ExportRequest& request) {
+    const bool is_file = request.kind == ExportRequest::Kind::gguf;
+    const OutputPlace output{.option = "--output",
+                             .path = request.output,
+                             .inputs = is_file ? files_of(place) : folders_of(place),
+                             .overwrite = request.overwrite};
+    if (is_file) {
+        return check_output_file(output);
+    }
+    std::vector<std::string> own_files = {"config.json", "model.safetensors"};
+    own_files.insert(own_files.end(), kCompanions.begin(), kCompanions.end());
+    return check_output_folder(output, own_files);
+}
+
 // The vocabulary for a GGUF file, and what to say about it.
-std::string choose_vocabulary(const Source& source, ExportRequest& request) {
+std::string choose_vocabulary(const Source& source, const fs::path& folder, ExportRequest& request) {
     if (source.speaks_bytes) {
         request.tokenizer = vocabulary_of_bytes();
         return "bytes";
@@ -73,7 +120,7 @@ std::string choose_vocabulary(const Source& source, ExportRequest& request) {
         request.tokenizer = vocabulary.tokenizer;
         return vocabulary.tokenizer ? file.string() : "none: " + vocabulary.reason;
     };
-    const auto file = source.folder.empty() ? std::nullopt : tokenizer_file_in(source.folder);
+    const auto file = folder.empty() ? std::nullopt : tokenizer_file_in(folder);
     if (!file) {
         return "none: there is no tokenizer.json";
     }
@@ -85,21 +132,27 @@ std::string choose_vocabulary(const Source& source, ExportRequest& request) {
 ExitCode run_export(const ExportCommand& command) {
     ExportRequest request{.kind = command.to == "gguf" ? ExportRequest::Kind::gguf : ExportRequest::Kind::hf,
                           .format = parse_float_format(command.dtype),
-                          .output = command.output};
-    const Source source = open_source(command.source);
+                          .output = command.output,
+                          .overwrite = command.overwrite ? Overwrite::yes : Overwrite::no};
+    const SourcePlace place = place_of(command.source);
     if (request.output.empty()) {
-        request.output = default_output(source.name, request);
+        request.output = default_output(place.name, request);
     }
+    const fs::path shown = request.output;
+    if (fs::exists(place.path)) {  // what is missing is named when it is opened
+        request.output = checked_output(place, request);
+    }
+    const Source source = open_source(place);
     std::string vocabulary;
     if (request.kind == ExportRequest::Kind::gguf) {
-        vocabulary = choose_vocabulary(source, request);
+        vocabulary = choose_vocabulary(source, place.folder, request);
     } else {
-        request.files = companions(source.folder);
+        request.files = companions(place.folder);
     }
     const ExportReport report = export_model(source.config, source.weights, request);
     fmt::print("written:     {}\nformat:      {}, {}\nmodel:       {}, {} tensors, {} parameters\nsize:        {}\n",
-               request.output.string(), command.to, command.dtype, source.config.family, report.tensors,
-               report.parameters, format_bytes(report.bytes));
+               shown.string(), command.to, command.dtype, source.config.family, report.tensors, report.parameters,
+               format_bytes(report.bytes));
     if (!vocabulary.empty()) {
         fmt::print("vocabulary:  {}\n", vocabulary);
     }

@@ -1,5 +1,8 @@
+#include <csignal>
 #include <cstdio>
 #include <exception>
+#include <iostream>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -10,8 +13,11 @@
 #include "accrue/cli/commands.h"
 #include "accrue/cli/demo_command.h"
 #include "accrue/cli/plan_command.h"
+#include "accrue/cli/signals.h"
+#include "accrue/cli/standard_output.h"
 #include "accrue/cli/tokenize_command.h"
 #include "accrue/cli/verify_command.h"
+#include "accrue/cli/wrong_use.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {
@@ -32,6 +38,13 @@ struct Commands {
     AdviseCommand advise;
 };
 
+constexpr const char* kExitCodes =
+    "Exit codes:\n"
+    "  0  done\n"
+    "  1  an error, which is named; what accrue verify compared is not the same; no plan fits\n"
+    "  2  wrong use: an unknown command or option\n"
+    "  3  accrue train was stopped by Ctrl-C, SIGTERM or SIGHUP, and can be resumed\n";
+
 CLI::App* add_train(CLI::App& app, TrainCommand& command) {
     auto* train = app.add_subcommand("train", "Train a model; without a file, a small one on built-in stories");
     train->add_option("settings", command.settings_file, "A TOML file with settings")->type_name("run.toml");
@@ -45,7 +58,11 @@ CLI::App* add_train(CLI::App& app, TrainCommand& command) {
                     "Replace what an earlier run left in run.folder; what this run reads is never replaced");
     train->add_flag("--accept-other-bits", command.accept_other_bits,
                     "With --resume: go on where another machine or version gives other bits, and record that");
-    train->footer("Settings, with their defaults:\n" + describe_settings());
+    train->footer(
+        "Ctrl-C, SIGTERM or SIGHUP: the run is saved, the exit code is 3, and --resume goes on. A second Ctrl-C ends "
+        "it "
+        "at once.\n\nSettings, with their defaults:\n" +
+        describe_settings());
     return train;
 }
 
@@ -104,13 +121,33 @@ CLI::App* add_export(CLI::App& app, ExportCommand& command) {
         ->check(CLI::IsMember({"bf16", "fp16", "fp32"}));
     exported->add_option("--output", command.output, "Where to; without, beside the model, named after the format")
         ->type_name("PATH");
+    exported->add_flag("--overwrite", command.overwrite, "Replace the output if it exists");
     return exported;
+}
+
+void say_error(const std::string& text) {
+    // Where nobody can read it, the exit code has to do.
+    (void)std::fputs(cat("accrue: ", text, "\n").c_str(), stderr);
+}
+
+// Help that was asked for, or what is wrong with the words, with a guess where the parser has none.
+int tell_parser(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
+    const std::string hint = error.get_exit_code() == 0 ? "" : hint_for_words(app, words);
+    if (!hint.empty()) {
+        say_error(hint);
+        return static_cast<int>(ExitCode::wrong_use);
+    }
+    const int code = app.exit(error);
+    std::cout.flush();
+    flush_output();
+    return static_cast<int>(code == 0 ? ExitCode::done : ExitCode::wrong_use);
 }
 
 int run(int argc, char** argv) {
     CLI::App app("accrue trains language models with the batch you want on the machine you have.", "accrue");
     app.set_version_flag("--version", [] { return version_text(); });
     app.require_subcommand(1);
+    app.footer(kExitCodes);
     Commands commands;
     ExitCode code = ExitCode::done;
     add_train(app, commands.train)->callback([&] { code = run_train(commands.train); });
@@ -128,23 +165,42 @@ int run(int argc, char** argv) {
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? static_cast<int>(ExitCode::done) : static_cast<int>(ExitCode::wrong_use);
+        return tell_parser(app, error, {argv + std::min(argc, 1), argv + argc});
+    }
+    if (!app.got_subcommand("train")) {  // whose output only says how far it is
+        flush_output();
     }
     return static_cast<int>(code);
+}
+
+int run_and_say_errors(int argc, char** argv) try { return run(argc, argv); } catch (const Error& error) {
+    say_error(error.what());
+    return static_cast<int>(ExitCode::error);
+} catch (const std::bad_alloc&) {
+    say_error("out of memory. Choose a smaller model, sequence or micro-batch.");
+    return static_cast<int>(ExitCode::error);
+} catch (const std::exception& error) {
+    const auto* failure = dynamic_cast<const std::system_error*>(&error);
+    if (failure != nullptr && std::ferror(stdout) != 0) {  // thrown by fmt::print
+        output_failed(failure->code().value());
+    }
+    say_error(cat("unexpected error: ", error.what()));
+    return static_cast<int>(ExitCode::error);
 }
 
 }  // namespace
 }  // namespace accrue
 
 int main(int argc, char** argv) {
+    accrue::turn_signals_into_errors();
     try {
-        return accrue::run(argc, argv);
+        return accrue::run_and_say_errors(argc, argv);
+    } catch (const accrue::OutputClosed&) {
+        // As every program ends whose reader has seen enough.
+        std::signal(SIGPIPE, SIG_DFL);
+        (void)std::raise(SIGPIPE);
     } catch (const accrue::Error& error) {
-        fmt::print(stderr, "accrue: {}\n", error.what());
-    } catch (const std::bad_alloc&) {
-        fmt::print(stderr, "accrue: out of memory. Choose a smaller model, sequence or micro-batch.\n");
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "accrue: unexpected error: {}\n", error.what());
+        accrue::say_error(error.what());
     }
     return static_cast<int>(accrue::ExitCode::error);
 }

@@ -5,6 +5,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
+#include "accrue/cli/standard_output.h"
 #include "accrue/data/chat_format.h"
 #include "accrue/data/corpus.h"
 #include "accrue/data/tokenizer.h"
@@ -104,7 +105,7 @@ ExitCode run_sample(const SampleCommand& command) {
     generate(model.decoder(), model.weights(), prompt, model.longest(), sampling, [&](int32_t token) {
         fmt::print("{}", tokenizer != nullptr ? tokenizer->decode(std::span(&token, 1), Special::without)
                                               : fmt::format("{} ", token));
-        std::fflush(stdout);
+        flush_output();
     });
     fmt::print("\n");
     return ExitCode::done;

@@ -10,6 +10,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/output_path.h"
 #include "accrue/data/bpe_trainer.h"
 #include "accrue/data/document.h"
 #include "accrue/data/tokenizer.h"
@@ -91,8 +92,13 @@ ExitCode run_tokenize(const TokenizeCommand& command) {
 }
 
 ExitCode run_tokenizer_train(const TokenizerTrainCommand& command) {
+    const auto files = expand_files(command.files);
+    const auto output = check_output_file({.option = "--output",
+                                           .path = command.output,
+                                           .inputs = {files.begin(), files.end()},
+                                           .overwrite = command.overwrite ? Overwrite::yes : Overwrite::no});
     std::vector<std::string> texts;
-    for (const auto& file : expand_files(command.files)) {
+    for (const auto& file : files) {
         const auto reader = open_documents(file, {});
         for (Document document; reader->next(document);) {
             for (DocumentPart& part : document.parts) {
@@ -100,8 +106,8 @@ ExitCode run_tokenizer_train(const TokenizerTrainCommand& command) {
             }
         }
     }
-    write_text(command.output, train_byte_level_bpe(texts, command.vocabulary));
-    const int64_t made = open_tokenizer(command.output)->vocabulary();
+    write_text(output, train_byte_level_bpe(texts, command.vocabulary));
+    const int64_t made = open_tokenizer(output)->vocabulary();
     fmt::print("{}: {} tokens from {} text(s)\n", command.output, made, texts.size());
     return ExitCode::done;
 }
@@ -125,6 +131,7 @@ void add_tokenizer_commands(CLI::App& app, TokenizeCommand& tokenize, TokenizerT
         ->capture_default_str()
         ->check(CLI::Range(257, 1'000'000));
     make->add_option("--output", train.output, "Where to write it")->capture_default_str();
+    make->add_flag("--overwrite", train.overwrite, "Replace the output if it exists");
     make->callback([&] { code = run_tokenizer_train(train); });
 }
 

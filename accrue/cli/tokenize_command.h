@@ -24,6 +24,7 @@ struct TokenizerTrainCommand {
     std::vector<std::string> files;
     int64_t vocabulary = 32000;
     std::string output = "tokenizer.json";
+    bool overwrite = false;
 };
 [[nodiscard]] ExitCode run_tokenizer_train(const TokenizerTrainCommand& command);
 

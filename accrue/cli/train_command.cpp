@@ -21,6 +21,9 @@ std::string change_text(const char* what, const std::optional<double>& before, c
 
 std::string end_text(const TrainSummary& summary, const RunFolder& folder) {
     const std::string root = folder.root.string();
+    if (summary.end == TrainSummary::End::stopped && summary.step == 0 && summary.grains_of_open_window == 0) {
+        return fmt::format("\nStopped before the first step.\nGo on with: accrue train --resume {}\n", root);
+    }
     if (summary.end == TrainSummary::End::stopped) {
         return fmt::format(
             "\nStopped after step {}, with {} grain(s) of the next window already added. All of it is saved.\n"
@@ -43,6 +46,8 @@ std::string end_text(const TrainSummary& summary, const RunFolder& folder) {
 }  // namespace
 
 ExitCode run_train(const TrainCommand& command) try {
+    RunWatch watch;
+    const StopMessages messages(watch);
     const StopFlag& stop = stop_on_signals();
     std::vector<std::string> overrides = command.overrides;
     if (!command.memory.empty()) {
@@ -63,15 +68,23 @@ ExitCode run_train(const TrainCommand& command) try {
         }
     }
     TokenizingReport tokenizing(stdout);
-    const RunInputs inputs = open_inputs(settings, tokenizing.callback(stop));
-    Progress progress(stdout, isatty(STDOUT_FILENO) != 0, inputs.settings.schedule.steps);
+    const RunInputs inputs =
+        open_inputs(settings, [&, tell = tokenizing.callback(stop)](const CacheProgress& progress) {
+            watch.doing = progress.cache == nullptr ? RunWatch::Doing::tokenizing : RunWatch::Doing::starting;
+            tell(progress);
+        });
+    if (stop) {
+        throw StoppedWhileTokenizing();
+    }
+    StopMessages::name_run(claim->folder().root);
+    Progress progress(stdout, isatty(STDOUT_FILENO) != 0, inputs.settings.schedule.steps, &watch);
     const TrainSummary summary =
         train(inputs, *claim, progress, stop,
               {.other_bits = command.accept_other_bits ? OtherBits::accept : OtherBits::refuse});
-    fmt::print("{}", end_text(summary, claim->folder()));
+    show(stdout, end_text(summary, claim->folder()));
     return summary.end == TrainSummary::End::stopped ? ExitCode::stopped : ExitCode::done;
 } catch (const StoppedWhileTokenizing&) {
-    fmt::print("Stopped while tokenizing, before the first step. Start again with the same command.\n");
+    show(stdout, "Stopped before the first step. Start again with the same command.\n");
     return ExitCode::stopped;
 }
 

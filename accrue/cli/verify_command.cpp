@@ -10,6 +10,7 @@
 #include "accrue/assess/verify_report.h"
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
+#include "accrue/cli/standard_output.h"
 #include "accrue/cli/tokenizing_report.h"
 #include "accrue/observe/status_line.h"
 #include "accrue/train/newest_checkpoint.h"
@@ -27,7 +28,10 @@ VerifyObserver observer_on(StatusLine& line, bool is_terminal) {
             line.draw({.texts = {fmt::format("{:3.0f}%", 100 * done), what}, .done = done});
         }
     };
-    observer.finishes = [&line](const VerifyCase& result) { line.note(verify_line(result)); };
+    observer.finishes = [&line](const VerifyCase& result) {
+        line.note(verify_line(result));
+        flush_output();
+    };
     return observer;
 }
 

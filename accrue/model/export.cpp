@@ -54,7 +54,7 @@ int64_t bytes_in(const fs::path& folder) {
 
 int64_t write_hf(const fs::path& output, const ModelConfig& config, const ParameterList& parameters,
                  std::span<const float> weights, const ExportRequest& request) {
-    const fs::path partial = output.parent_path() / cat(".", output.filename().string(), ".partial");
+    const fs::path partial = aside_of(output);
     fs::remove_all(partial);
     fs::create_directories(partial);
     try {
@@ -64,7 +64,7 @@ int64_t write_hf(const fs::path& output, const ModelConfig& config, const Parame
             write_text(partial / file.filename(), read_text(file));
         }
         sync_folder(partial);
-        fs::rename(partial, output);
+        move_folder_into_place(partial, output);
     } catch (...) {
         std::error_code ignored;
         fs::remove_all(partial, ignored);
@@ -112,8 +112,8 @@ ExportReport export_model(const ModelConfig& config, std::span<const float> weig
     // A trailing slash would make an empty file name.
     fs::path output = fs::absolute(request.output).lexically_normal();
     output = output.has_filename() ? output : output.parent_path();
-    if (fs::exists(output)) {
-        throw Error(cat(request.output.string(), " exists already. Remove it, or choose another --output."));
+    if (request.overwrite == Overwrite::no && fs::exists(fs::symlink_status(output))) {
+        throw Error(cat(request.output.string(), " exists already. Choose another place, or ask to replace it."));
     }
     const auto write = request.kind == ExportRequest::Kind::hf ? write_hf : write_gguf;
     try {

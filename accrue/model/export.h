@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "accrue/base/output_path.h"
 #include "accrue/model/config.h"
 #include "accrue/model/gguf_metadata.h"
 #include "accrue/tensor/float_format.h"
@@ -18,7 +19,8 @@ struct ExportRequest {
     enum class Kind { hf, gguf };
     Kind kind = Kind::hf;
     FloatFormat format = FloatFormat::bf16;
-    std::filesystem::path output;  // a folder for hf, a file for gguf; must not exist
+    std::filesystem::path output;         // a folder for hf, a file for gguf
+    Overwrite overwrite = Overwrite::no;  // yes: whatever is there is replaced, as a whole; see check_output_folder()
     // For gguf: the vocabulary; without one the file says that it has none.
     std::optional<GgufTokenizer> tokenizer = std::nullopt;
     // For hf: files to stand beside the weights (tokenizer.json and the like), copied under their own names.
@@ -35,7 +37,8 @@ struct ExportReport {
 // Writes a model for other programs: a Hugging Face folder (config.json, model.safetensors) with all tensors in the
 // format asked for, or a GGUF file as llama.cpp's converter would make it, where vectors and learned positions stay
 // fp32. `weights` is flat, in the layout of decoder_parameters(config). What is written appears whole or not at all. A
-// number that does not fit the format is an error that names the tensor; so is an output that exists already.
+// number that does not fit the format is an error that names the tensor; so is an output that exists already, unless it
+// may be replaced. The old one stays whole until the new one is.
 ExportReport export_model(const ModelConfig& config, std::span<const float> weights, const ExportRequest& request);
 
 // A model read from a GGUF file.

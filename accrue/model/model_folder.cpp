@@ -12,6 +12,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/output_path.h"
 
 namespace accrue {
 namespace {
@@ -197,14 +198,13 @@ std::vector<TensorToStore> named_tensors(const ParameterList& parameters, std::s
 
 void write_model_folder(const fs::path& folder, const ModelConfig& config, const ParameterList& parameters,
                         std::span<const float> weights, const std::function<void(int64_t)>& wrote) {
-    const fs::path partial = folder.parent_path() / cat(".", folder.filename().string(), ".partial");
+    const fs::path partial = aside_of(folder);
     fs::remove_all(partial);
     fs::create_directories(partial);
     write_text(partial / "config.json", config.source_json);
     write_safetensors(partial / "model.safetensors", named_tensors(parameters, weights), wrote);
     sync_folder(partial);
-    fs::remove_all(folder);
-    fs::rename(partial, folder);
+    move_folder_into_place(partial, folder);
     sync_folder(folder.parent_path());
 }
 

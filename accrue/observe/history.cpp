@@ -37,6 +37,9 @@ bool append(RunHistory& history, const Json& line) {
     if (step < 0 || step > kLastStep) {
         return false;
     }
+    if (step == 1) {
+        history.validation_before = number(line, "validation_loss_before");
+    }
     history.steps.push_back(step);
     history.loss.push_back(number(line, "loss"));
     history.validation_loss.push_back(number(line, "validation_loss"));

@@ -12,9 +12,10 @@ inline constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
 // What metrics.jsonl says, one column per value and one row per optimizer step.
 struct RunHistory {
-    bool readable = false;       // false: no such file, or an error while reading
-    int64_t unusable_lines = 0;  // half lines, other text, objects without a "step"
-    std::vector<int64_t> steps;  // in the order of the file
+    bool readable = false;                // false: no such file, or an error while reading
+    int64_t unusable_lines = 0;           // half lines, other text, objects without a "step"
+    double validation_before = kNothing;  // the loss before the first step; the line of step 1 tells it
+    std::vector<int64_t> steps;           // in the order of the file
     std::vector<double> loss;
     std::vector<double> validation_loss;
     std::vector<double> tokens;

@@ -18,8 +18,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string reason(int error) {
-    return std::generic_category().message(error);
+std::string text_of(const nlohmann::ordered_json& line) {
+    return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+// Where the last whole line begins.
+size_t begin_of_last_line(std::string_view text) {
+    const size_t end_before = text.size() < 2 ? std::string_view::npos : text.rfind('\n', text.size() - 2);
+    return end_before == std::string_view::npos ? 0 : end_before + 1;
 }
 
 bool is_kept(std::string_view line, int64_t last_step) {
@@ -33,7 +39,7 @@ bool is_kept(std::string_view line, int64_t last_step) {
 MetricsFile::MetricsFile(std::filesystem::path path)
     : path_(std::move(path)), descriptor_(open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
     if (descriptor_ < 0) {
-        throw Error(cat("cannot write metrics to ", path_.string(), ": ", reason(errno)));
+        throw Error(cat("cannot write metrics to ", path_.string(), ": ", write_failure_text(errno)));
     }
 }
 
@@ -42,19 +48,21 @@ MetricsFile::~MetricsFile() {
 }
 
 void MetricsFile::append(const nlohmann::ordered_json& line) {
-    const std::string text = line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    const std::string text = text_of(line);
     const off_t before = lseek(descriptor_, 0, SEEK_END);
-    ssize_t count = -1;
-    do {
-        count = write(descriptor_, text.data(), text.size());
-    } while (count < 0 && errno == EINTR);
-    if (count == static_cast<ssize_t>(text.size())) {
+    size_t done = 0;
+    int error = 0;
+    while (done < text.size() && error == 0) {
+        const ssize_t count = write(descriptor_, text.data() + done, text.size() - done);
+        done += count > 0 ? static_cast<size_t>(count) : 0;
+        error = count < 0 && errno != EINTR ? errno : 0;
+    }
+    if (error == 0) {
         return;
     }
-    const int error = count < 0 ? errno : ENOSPC;
     // A disk that became full took a part of the line; without it the file is as it was.
-    const bool cut = count <= 0 || before < 0 || ftruncate(descriptor_, before) == 0;
-    throw Error(cat("cannot write metrics to ", path_.string(), ": ", reason(error),
+    const bool cut = done == 0 || before < 0 || ftruncate(descriptor_, before) == 0;
+    throw Error(cat("cannot write metrics to ", path_.string(), ": ", write_failure_text(error),
                     cut ? "" : "; its last line is incomplete"));
 }
 
@@ -75,6 +83,18 @@ void MetricsFile::keep_steps(const std::filesystem::path& path, int64_t last_ste
     if (kept < text.size()) {
         cut_file(path, static_cast<int64_t>(kept));
     }
+}
+
+std::optional<nlohmann::ordered_json> MetricsFile::last_line(const std::filesystem::path& path) {
+    std::error_code ignored;
+    const std::string text = std::filesystem::exists(path, ignored) ? read_text(path) : "";
+    auto json = nlohmann::ordered_json::parse(std::string_view(text).substr(begin_of_last_line(text)), nullptr, false);
+    return text.ends_with('\n') && json.is_object() ? std::optional(std::move(json)) : std::nullopt;
+}
+
+void MetricsFile::replace_last_line(const std::filesystem::path& path, const nlohmann::ordered_json& line) {
+    const std::string text = read_text(path);
+    write_text(path, text.substr(0, begin_of_last_line(text)) + text_of(line));
 }
 
 }  // namespace accrue

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -23,6 +24,11 @@ public:
     // Cuts the file back to its first lines that are whole, valid and have a "step" of at most last_step, so that a
     // resumed run can go on behind them. No file, nothing to cut.
     static void keep_steps(const std::filesystem::path& path, int64_t last_step);
+
+    // The last line, if there is one and it is whole.
+    [[nodiscard]] static std::optional<nlohmann::ordered_json> last_line(const std::filesystem::path& path);
+    // Puts another line in the place of the last one; the file is there whole at every moment.
+    static void replace_last_line(const std::filesystem::path& path, const nlohmann::ordered_json& line);
 
 private:
     std::filesystem::path path_;

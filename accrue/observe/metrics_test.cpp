@@ -80,10 +80,25 @@ TEST_F(MetricsTest, NoRoomLeavesNoHalfLine) {
     const std::string error = error_of([&] { file.append(Line{{"step", 2}, {"loss", 2.5}}); });
     setrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, handler);
-    EXPECT_THAT(error, AllOf(HasSubstr("metrics.jsonl"), HasSubstr("cannot write metrics")));
+    EXPECT_THAT(error, AllOf(HasSubstr("metrics.jsonl"), HasSubstr("cannot write metrics"),
+                             HasSubstr("the file size limit is reached")));
     EXPECT_EQ(read_text(path_), "{\"step\":1}\n");
     file.append(Line{{"step", 2}});
     EXPECT_EQ(read_text(path_), "{\"step\":1}\n{\"step\":2}\n");
+}
+
+TEST_F(MetricsTest, TheLastLineIsFoundAndReplaced) {
+    EXPECT_EQ(MetricsFile::last_line(path_), std::nullopt) << "there is no file";
+    for (const char* before : {"", "{\"step\":1}\n"}) {
+        write_text(path_, cat(before, "{\"step\":2,\"loss\":1.5}\n"));
+        EXPECT_EQ(MetricsFile::last_line(path_), (Line{{"step", 2}, {"loss", 1.5}}));
+        MetricsFile::replace_last_line(path_, Line{{"step", 2}});
+        EXPECT_EQ(read_text(path_), cat(before, "{\"step\":2}\n"));
+    }
+    for (const char* damaged : {"", "\n", "{\"step\":2}", "{\"step\":2}\nhalf\n"}) {
+        write_text(path_, damaged);
+        EXPECT_EQ(MetricsFile::last_line(path_), std::nullopt) << damaged;
+    }
 }
 
 TEST_F(MetricsTest, LaterStepsAreCut) {

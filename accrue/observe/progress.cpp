@@ -26,8 +26,13 @@ std::vector<std::string> texts_of(const ProgressFacts& facts, int64_t total_step
 
 }  // namespace
 
-Progress::Progress(std::FILE* out, bool is_terminal, int64_t total_steps, std::function<double()> now)
-    : out_(out), is_terminal_(is_terminal), total_steps_(total_steps), now_(std::move(now)), line_(out) {}
+Progress::Progress(std::FILE* out, bool is_terminal, int64_t total_steps, RunWatch* watch, std::function<double()> now)
+    : out_(out),
+      is_terminal_(is_terminal),
+      total_steps_(total_steps),
+      now_(std::move(now)),
+      line_(out),
+      watch_(watch != nullptr ? watch : &unwatched_) {}
 
 void Progress::first_validation(double loss) {
     validation_loss_ = loss;
@@ -39,8 +44,7 @@ WorkProgress Progress::work(std::string doing, std::string unit) const {
 }
 
 void Progress::text(std::string_view piece) {
-    fmt::print(out_, "{}", piece);
-    std::fflush(out_);
+    show(out_, piece);
 }
 
 void Progress::report(const ProgressFacts& facts) {
@@ -54,8 +58,7 @@ void Progress::report(const ProgressFacts& facts) {
              .done = total_steps_ > 0 ? static_cast<double>(facts.step) / static_cast<double>(total_steps_) : 0});
         return;
     }
-    fmt::print(out_, "{}\n", fmt::join(texts, "  "));
-    std::fflush(out_);
+    show(out_, fmt::format("{}\n", fmt::join(texts, "  ")));
 }
 
 }  // namespace accrue

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "accrue/base/clock.h"
+#include "accrue/observe/run_watch.h"
 #include "accrue/observe/status_line.h"
 #include "accrue/observe/work_progress.h"
 
@@ -28,8 +29,12 @@ struct ProgressFacts {
 // report. The terminal's line keeps the last validation loss; a plain line has it where it was measured.
 class Progress {
 public:
-    // `now` is a clock in seconds, from any point in time.
-    Progress(std::FILE* out, bool is_terminal, int64_t total_steps, std::function<double()> now = seconds_now);
+    // `watch`, where one is given, is told what the run is doing; it must outlive this. `now` is a clock in seconds, from any
+    // point in time.
+    Progress(std::FILE* out, bool is_terminal, int64_t total_steps, RunWatch* watch = nullptr,
+             std::function<double()> now = seconds_now);
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
 
     void report(const ProgressFacts& facts);
     // The validation loss before the first step: a whole line, and kept from then on.
@@ -42,6 +47,7 @@ public:
     void text(std::string_view piece);
     // Ends the line of the bar; reports may follow and draw a new one.
     void finish() { line_.finish(); }
+    [[nodiscard]] RunWatch& watch() { return *watch_; }
 
 private:
     std::FILE* out_;
@@ -50,6 +56,8 @@ private:
     std::function<double()> now_;
     StatusLine line_;
     std::optional<double> validation_loss_;  // the last
+    RunWatch unwatched_;
+    RunWatch* watch_;
 };
 
 }  // namespace accrue

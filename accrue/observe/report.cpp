@@ -67,10 +67,10 @@ std::string loss_text(double loss) {
 }
 
 // The first and the last value of a column; `before` is first where it is given.
-std::string change_html(Column column, std::optional<double> before) {
+std::string change_html(Column column, double before = kNothing) {
     std::vector<double> values = present(column);
-    if (before && std::isfinite(*before)) {
-        values.insert(values.begin(), *before);
+    if (!std::isnan(before)) {
+        values.insert(values.begin(), before);
     }
     if (values.empty()) {
         return number_text(kNothing);
@@ -83,10 +83,10 @@ std::string figure_html(std::string_view label, std::string_view value_html) {
     return fmt::format("<div><span>{}</span><b>{}</b></div>\n", escape_html(label), value_html);
 }
 
-std::string figures_html(const RunHistory& history, const ReportFacts& facts) {
+std::string figures_html(const RunHistory& history) {
     const int64_t steps = *std::max_element(history.steps.begin(), history.steps.end());
-    return "<section class=\"figures\">\n" + figure_html("Training loss", change_html(history.loss, std::nullopt)) +
-           figure_html("Validation loss", change_html(history.validation_loss, facts.validation_before)) +
+    return "<section class=\"figures\">\n" + figure_html("Training loss", change_html(history.loss)) +
+           figure_html("Validation loss", change_html(history.validation_loss, history.validation_before)) +
            figure_html("Optimizer steps", number_text(static_cast<double>(steps))) +
            figure_html("Tokens", short_number_text(total(history.tokens))) +
            figure_html("Time in steps", duration_text(total(history.seconds))) +
@@ -95,6 +95,22 @@ std::string figures_html(const RunHistory& history, const ReportFacts& facts) {
            figure_html("Peak memory", bytes_text(largest(history.peak_bytes))) +
            figure_html("Skipped windows", number_text(total(history.skipped))) +
            figure_html("Replays", number_text(total(history.replays))) + "</section>\n";
+}
+
+// The history as charts show it: the state before the first step is step 0, of which only the validation loss is known.
+RunHistory with_step_zero(RunHistory history) {
+    if (std::isnan(history.validation_before)) {
+        return history;
+    }
+    history.steps.insert(history.steps.begin(), 0);
+    history.validation_loss.insert(history.validation_loss.begin(), history.validation_before);
+    for (auto column : {&RunHistory::loss, &RunHistory::tokens, &RunHistory::grains, &RunHistory::rate,
+                        &RunHistory::grad_norm, &RunHistory::clipped, &RunHistory::noise_scale, &RunHistory::skipped,
+                        &RunHistory::replays, &RunHistory::seconds, &RunHistory::tokens_per_second,
+                        &RunHistory::updates_per_hour, &RunHistory::peak_bytes}) {
+        (history.*column).insert((history.*column).begin(), kNothing);
+    }
+    return history;
 }
 
 std::string charts_html(const RunHistory& history) {
@@ -219,8 +235,8 @@ std::string report_html(const std::filesystem::path& metrics_file, const ReportF
     html += facts_html(facts);
     html += notice_html(history, metrics_file);
     if (!history.steps.empty()) {
-        html += figures_html(history, facts);
-        html += charts_html(history);
+        html += figures_html(history);
+        html += charts_html(with_step_zero(history));
         html += last_steps_html(history);
     }
     return html + "</main>\n</body>\n</html>\n";

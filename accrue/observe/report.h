@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +13,7 @@ struct ReportFacts {
         std::string value;
     };
     std::string title;
-    std::vector<Fact> facts;                  // shown in this order
-    std::optional<double> validation_before;  // before the first step, where it was evaluated
+    std::vector<Fact> facts;  // shown in this order
 };
 
 // One HTML page with the run's facts, headline figures, charts and last steps. It needs nothing from elsewhere: style and

@@ -28,12 +28,12 @@ h2 small { margin-left: 8px; font-size: 13px; font-weight: 400; color: var(--sof
 .facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(210px, 1fr)); gap: 8px 24px; margin: 16px 0 24px; }
 .facts dt { font-size: 12px; color: var(--soft); }
 .facts dd { margin: 0; overflow-wrap: anywhere; }
-.figures { display: grid; grid-template-columns: repeat(5, minmax(0, 1fr)); gap: 12px; }
+.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(190px, 1fr)); gap: 12px; }
 .figures div, figure, .table, .notice { background: var(--card); border: 1px solid var(--edge); border-radius: 8px; }
 .figures div { padding: 12px 14px; }
 .figures span { display: block; font-size: 12px; color: var(--soft); }
-.figures b { display: block; font-size: 19px; font-weight: 600; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
-.figures i { margin: 0 5px; font-style: normal; font-weight: 400; color: var(--soft); }
+.figures b { display: block; font-size: 18px; font-weight: 600; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.figures i { margin: 0 4px; font-style: normal; font-weight: 400; color: var(--soft); }
 .charts { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 12px; }
 figure { margin: 0; padding: 12px 14px; grid-column: span 6; }
 figure.half { grid-column: span 3; }

@@ -7,21 +7,21 @@
 #include "accrue/base/file.h"
 #include "accrue/base/temporary_folder.h"
 #include "accrue/observe/metrics.h"
+#include "accrue/observe/report_style.h"
 
 namespace accrue {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 using Line = nlohmann::ordered_json;
 
 class ReportTest : public testing::Test {
 protected:
-    [[nodiscard]] std::string page() const {
-        return report_html(path_, {.title = "Run", .facts = {}, .validation_before = {}});
-    }
+    [[nodiscard]] std::string page() const { return report_html(path_, {.title = "Run", .facts = {}}); }
 
     [[nodiscard]] std::string page_of(const std::string& text) const {
         write_text(path_, text);
@@ -89,10 +89,22 @@ TEST_F(ReportTest, FiguresAreThoseOfTheMetrics) {
     EXPECT_THAT(html, Not(HasSubstr("class=\"notice\"")));
 }
 
-TEST_F(ReportTest, ValidationBeforeTheFirstStepIsTheFirst) {
-    write_run();
-    EXPECT_THAT(report_html(path_, {.title = "", .facts = {}, .validation_before = 5.625}),
-                HasSubstr(figure("Validation loss", "5.6250<i>\u2192</i>4.6250")));
+TEST_F(ReportTest, ValidationBeforeTheFirstStepIsTheFirstFigureAndAPointAtStepZero) {
+    Line first = line(1, 5.5, 2.0);
+    first["validation_loss_before"] = 5.625;
+    MetricsFile(path_).append(first);
+    Line second = line(2, 5.25, 1.0);
+    second["validation_loss"] = 4.625;
+    MetricsFile(path_).append(second);
+    const std::string html = page();
+    EXPECT_THAT(html, HasSubstr(figure("Validation loss", "5.6250<i>\u2192</i>4.6250")));
+    EXPECT_THAT(html, HasSubstr("<title>step 0\nvalidation 5.625</title>"));
+    EXPECT_THAT(html, ContainsRegex("<path class=\"points\" d=\"M0.0 [0-9.]+h0M1000.0 [0-9.]+h0\"/>"));
+    EXPECT_THAT(html, Not(HasSubstr("<tr><td>0</td>"))) << "it is no optimizer step";
+}
+
+TEST_F(ReportTest, NumbersStayOnOneLine) {
+    EXPECT_THAT(std::string(kReportStyle), ContainsRegex("\\.figures b \\{[^}]*white-space: nowrap"));
 }
 
 TEST_F(ReportTest, ARunWithoutValidationHasADash) {
@@ -128,9 +140,8 @@ TEST_F(ReportTest, TheLastTenStepsAreInATable) {
 
 TEST_F(ReportTest, FactsAreShownInOrderAndEscaped) {
     write_run();
-    const std::string html = report_html(path_, {.title = "a <script>alert(1)</script> & \"b\"",
-                                                 .facts = {{"Mo<del>", "<img src=x>"}, {"Seed", "1"}},
-                                                 .validation_before = {}});
+    const std::string html = report_html(
+        path_, {.title = "a <script>alert(1)</script> & \"b\"", .facts = {{"Mo<del>", "<img src=x>"}, {"Seed", "1"}}});
     EXPECT_THAT(html, AllOf(Not(HasSubstr("<script")), Not(HasSubstr("<img")), Not(HasSubstr("<del>"))));
     EXPECT_THAT(html, HasSubstr("<h1>a &lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;b&quot;</h1>"));
     EXPECT_THAT(html,

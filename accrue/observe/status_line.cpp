@@ -80,34 +80,31 @@ void StatusLine::draw(StatusFacts facts) {
     draw_shown();
 }
 
+void show(std::FILE* out, std::string_view text) {
+    (void)std::fwrite(text.data(), 1, text.size(), out);
+    (void)std::fflush(out);
+}
+
 void StatusLine::note(const std::string& line) {
-    fmt::print(out_, "{}{}\n", shown_ ? kStartOfLine : "", line);
+    show(out_, fmt::format("{}{}\n", shown_ ? kStartOfLine : "", line));
     if (shown_) {
         draw_shown();
     }
-    std::fflush(out_);
 }
 
 void StatusLine::finish() {
-    if (shown_) {
-        fmt::print(out_, "\n");
-        shown_.reset();
-    }
-    std::fflush(out_);
+    show(out_, shown_ ? "\n" : "");
+    shown_.reset();
 }
 
 void StatusLine::clear() {
-    if (shown_) {
-        fmt::print(out_, "{}", kStartOfLine);
-        shown_.reset();
-    }
-    std::fflush(out_);
+    show(out_, shown_ ? kStartOfLine : "");
+    shown_.reset();
 }
 
 void StatusLine::draw_shown() {
     // One column stays free: a character in the last one makes some terminals begin a new line.
-    fmt::print(out_, "{}{}", kStartOfLine, line_of(*shown_, width_of(out_) - 1));
-    std::fflush(out_);
+    show(out_, fmt::format("{}{}", kStartOfLine, line_of(*shown_, width_of(out_) - 1)));
 }
 
 }  // namespace accrue

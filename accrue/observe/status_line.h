@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace accrue {
@@ -12,6 +13,10 @@ struct StatusFacts {
     std::vector<std::string> texts;  // short ones, the most wanted first; those behind that do not fit are left out
     double done = 0;                 // from 0 to 1
 };
+
+// Writes at once what only a person watches. That nobody can read it (a closed pipe or terminal, a full disk under a log)
+// is no reason to stop working: it is dropped.
+void show(std::FILE* out, std::string_view text);
 
 // One line with a bar at the bottom of a terminal that is drawn again and again.
 class StatusLine {

@@ -54,8 +54,7 @@ void WorkProgress::report(int64_t done, int64_t total) {
         line_.draw(std::move(facts));
         return;
     }
-    fmt::print(out_, "{}\n", fmt::join(facts.texts, "  "));
-    std::fflush(out_);
+    show(out_, fmt::format("{}\n", fmt::join(facts.texts, "  ")));
 }
 
 void WorkProgress::finish() {

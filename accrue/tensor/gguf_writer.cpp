@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "accrue/base/error.h"
+#include "accrue/base/output_path.h"
 #include "accrue/tensor/gguf.h"
 #include "accrue/tensor/gguf_format.h"
 
@@ -110,9 +111,7 @@ GgufNumbers gguf_numbers_of(FloatFormat format) {
 }
 
 GgufWriter::GgufWriter(std::filesystem::path path, const GgufMetadata& metadata, std::vector<GgufTensorToStore> tensors)
-    : path_(std::move(path)),
-      partial_(path_.parent_path() / cat(".", path_.filename().string(), ".partial")),
-      tensors_(std::move(tensors)) {
+    : path_(std::move(path)), partial_(aside_of(path_)), tensors_(std::move(tensors)) {
     HeaderText header;
     header.put_raw(kGgufMagic);
     header.put(kGgufVersion);

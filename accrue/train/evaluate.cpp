@@ -2,13 +2,22 @@
 
 namespace accrue {
 
-Evaluation evaluate(Model& model, const Weights& weights, const Dataset& data, int64_t samples_at_once,
-                    const std::function<void(int64_t, int64_t)>& told) {
+Evaluation evaluate(Model& model, const Weights& weights, const Dataset& data, int64_t samples_at_once) {
+    const StopFlag never{false};
+    return *evaluate_unless_stopped(model, weights, data, samples_at_once, never);
+}
+
+std::optional<Evaluation> evaluate_unless_stopped(Model& model, const Weights& weights, const Dataset& data,
+                                                  int64_t samples_at_once, const StopFlag& stop,
+                                                  const std::function<void(int64_t, int64_t)>& told) {
     const Loader loader(data, SampleOrder(SampleOrder::Kind::sequential, 0, data.size()));
     const Window all{.first = {}, .samples = data.size(), .grain_samples = samples_at_once};
     double sum = 0;
     int64_t tokens = 0;
     for (int64_t grain = 0; grain < all.grains(); ++grain) {
+        if (stop) {
+            return std::nullopt;
+        }
         if (told) {
             told(grain * samples_at_once, data.size());
         }
@@ -19,7 +28,7 @@ Evaluation evaluate(Model& model, const Weights& weights, const Dataset& data, i
             tokens += batch.targets[row] >= 0 ? 1 : 0;
         }
     }
-    return {.loss = tokens > 0 ? sum / static_cast<double>(tokens) : 0, .tokens = tokens};
+    return Evaluation{.loss = tokens > 0 ? sum / static_cast<double>(tokens) : 0, .tokens = tokens};
 }
 
 }  // namespace accrue

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "accrue/data/dataset.h"
 #include "accrue/model/model.h"
 #include "accrue/train/loader.h"
+#include "accrue/train/step.h"
 
 namespace accrue {
 
@@ -14,8 +16,12 @@ struct Evaluation {
 };
 
 // The mean loss over all samples of a dataset, in their order, with so many of them in the layers at a time. The value
-// does not depend on that number. `told` is called with the samples that are done and all of them.
-[[nodiscard]] Evaluation evaluate(Model& model, const Weights& weights, const Dataset& data, int64_t samples_at_once,
-                                  const std::function<void(int64_t done, int64_t total)>& told = nullptr);
+// does not depend on that number.
+[[nodiscard]] Evaluation evaluate(Model& model, const Weights& weights, const Dataset& data, int64_t samples_at_once);
+
+// The same; nothing if `stop` was set before the end. `told` is called with the samples that are done and all of them.
+[[nodiscard]] std::optional<Evaluation> evaluate_unless_stopped(
+    Model& model, const Weights& weights, const Dataset& data, int64_t samples_at_once, const StopFlag& stop,
+    const std::function<void(int64_t done, int64_t total)>& told = nullptr);
 
 }  // namespace accrue

@@ -99,6 +99,17 @@ int64_t RunInputs::longest_sample() const {
     return std::max(train->longest(), validation ? validation->longest() : 0);
 }
 
+Settings settings_to_plan(const RunInputs& inputs) {
+    Settings settings = inputs.settings;
+    const int64_t samples = inputs.train->size();
+    settings.window.samples = std::min(settings.window.samples, samples);
+    const int64_t longest = inputs.longest_sample();
+    if (settings.window.tokens / longest >= samples) {
+        settings.window.tokens = samples * longest;
+    }
+    return settings;
+}
+
 int64_t default_grain_samples(int64_t longest_sample) {
     return (kGrainTokens + longest_sample - 1) / longest_sample;
 }

@@ -27,6 +27,9 @@ struct RunInputs {
 // `progress` is told how far tokenizing is, the first time a text is seen, and what was found or built.
 [[nodiscard]] RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress = nullptr);
 
+// The settings as a plan needs them: a window never crosses the end of an epoch, so none is larger than the data.
+[[nodiscard]] Settings settings_to_plan(const RunInputs& inputs);
+
 // Samples of a grain where window.grain_samples leaves it open: as many as make about 1,024 tokens.
 [[nodiscard]] int64_t default_grain_samples(int64_t longest_sample);
 

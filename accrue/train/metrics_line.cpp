@@ -21,6 +21,9 @@ nlohmann::ordered_json metrics_line(const StepReport& report, const StepSurround
     if (around.validation_loss) {
         line["validation_loss"] = *around.validation_loss;
     }
+    if (around.validation_loss_before) {
+        line["validation_loss_before"] = *around.validation_loss_before;
+    }
     line["tokens"] = report.tokens;
     line["samples"] = report.window.samples;
     line["grains"] = report.window.grains();
@@ -52,6 +55,17 @@ nlohmann::ordered_json metrics_line(const StepReport& report, const StepSurround
     line["peak_bytes"] = around.peak_bytes;
     line["memory_efficiency"] = static_cast<double>(around.planned_bytes) / static_cast<double>(around.peak_bytes);
     return line;
+}
+
+nlohmann::ordered_json with_validation_loss(const nlohmann::ordered_json& line, double loss) {
+    nlohmann::ordered_json result;
+    for (const auto& [key, value] : line.items()) {
+        result[key] = value;
+        if (key == "loss") {
+            result["validation_loss"] = loss;
+        }
+    }
+    return result;
 }
 
 int64_t peak_resident_bytes() {

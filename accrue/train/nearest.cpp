@@ -1,13 +1,24 @@
 #include "accrue/train/nearest.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace accrue {
 namespace {
 
 std::string_view name_of(std::string_view key) {
     return key.substr(key.rfind('.') + 1);
+}
+
+std::string_view section_of(std::string_view key) {
+    return key.substr(0, key.rfind('.') + 1);
+}
+
+// optimizer.learning_rate for optimizer.rate: the same section, and a word too many in front.
+bool is_longer_name_for(std::string_view unknown, std::string_view key) {
+    const std::string_view name = name_of(key);
+    const std::string_view given = name_of(unknown);
+    return section_of(unknown) == section_of(key) && given.ends_with(name) && given.size() > name.size() + 1 &&
+           given[given.size() - name.size() - 1] == '_';
 }
 
 }  // namespace
@@ -33,11 +44,12 @@ int edit_distance(std::string_view from, std::string_view to) {
 
 std::string nearest_text(const std::string& unknown, const std::vector<std::string>& known) {
     std::string nearest;
-    int least = std::numeric_limits<int>::max();
+    // More than every third letter wrong is no slip.
+    int least = 1 + std::max(1, static_cast<int>(name_of(unknown).size()) / 3);
     for (const std::string& key : known) {
         // One for the wrong section: a slip in the right one is likelier. A key cut short counts as one slip.
         int distance = std::min(edit_distance(unknown, key), edit_distance(name_of(unknown), name_of(key)) + 1);
-        if (key.starts_with(unknown)) {
+        if (key.starts_with(unknown) || is_longer_name_for(unknown, key)) {
             distance = std::min(distance, 1);
         }
         if (distance < least) {

@@ -192,16 +192,19 @@ std::vector<Plan> Planner::frontier(const Rates& rates) {
     return best;
 }
 
-int64_t Planner::host_bytes(int64_t micro_batch_grains) const {
+int64_t Planner::record_bytes() const {
     constexpr int64_t kBytesOfRecord = sizeof(GrainRecord) + 8 + 4 + 1;  // in the ledger, and while it is saved
+    return static_cast<int64_t>(window_grains_) * dry_->engine.model.parameters().count() * kBytesOfRecord;
+}
+
+int64_t Planner::host_bytes(int64_t micro_batch_grains) const {
     constexpr int64_t kBytesOfRow = 64;    // tokens, targets, positions and keys, now and one ahead; lookups
     constexpr int64_t kBytesOfStep = 256;  // of metrics, when the report is drawn
     const Engine& engine = dry_->engine;
-    const auto grains = static_cast<int64_t>(window_grains_);
     const int64_t rows = micro_batch_grains * settings_.window.grain_samples * longest_sample_;
     const ModelConfig& model = engine.model.config();
-    return grains * engine.model.parameters().count() * kBytesOfRecord + rows * kBytesOfRow +
-           (model.tied ? micro_batch_grains * model.vocabulary * 4 : 0) + settings_.schedule.steps * kBytesOfStep;
+    return record_bytes() + rows * kBytesOfRow + (model.tied ? micro_batch_grains * model.vocabulary * 4 : 0) +
+           settings_.schedule.steps * kBytesOfStep;
 }
 
 double Plan::window_seconds(double grains, const Rates& rates) const {

@@ -70,6 +70,8 @@ public:
     [[nodiscard]] int threads() const { return threads_; }
     // Bytes outside of the arena that grow with the run: what is known of each grain, batches on their way, the report.
     [[nodiscard]] int64_t host_bytes(int64_t micro_batch_grains) const;
+    // The part of it that grows with the window: a record of each grain and tensor.
+    [[nodiscard]] int64_t record_bytes() const;
 
 private:
     struct Dry;

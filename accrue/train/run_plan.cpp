@@ -107,8 +107,13 @@ std::string refusal_text(const MemoryBound& budget, const ProcessBase& base, con
                            format_bytes(parts.moments), ", one micro-batch ",
                            format_bytes(smallest.arena_bytes - smallest.resident_bytes), ", this process itself ",
                            format_bytes(needed - smallest.arena_bytes), "; ", text_of(smallest), ", ",
-                           smallest.micro_batch_grains, " grain(s) a micro-batch). Give it that much, or take a ",
-                           "smaller model or a shorter data.sequence_length");
+                           smallest.micro_batch_grains, " grain(s) a micro-batch). ");
+    if (planner.record_bytes() > needed / 2) {
+        return cat(text, "Most of it, ", format_bytes(planner.record_bytes()), ", are records of the window's ",
+                   static_cast<int64_t>(planner.window_grains()),
+                   " grains: set window.samples (or window.tokens) lower, or window.grain_samples higher.");
+    }
+    text += "Give it that much, or take a smaller model or a shorter data.sequence_length";
     text += settings.window.micro_batch_grains > 1 ? ", or leave window.micro_batch_grains at 0" : "";
     text += settings.compute.recompute != "auto" ? ", or leave compute.recompute at \"auto\"" : "";
     text += ".";

@@ -12,6 +12,7 @@ namespace accrue {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr int64_t kRunTokens = 256;
 constexpr int kRunThreads = 1;
@@ -100,6 +101,19 @@ TEST_F(RunPlanTest, WhatCannotFitIsRefusedWithTheSmallestPlan) {
             }
         },
         Error);
+}
+
+TEST_F(RunPlanTest, AWindowWithMoreGrainsThanMemoryIsNamedAsTheCause) {
+    settings_.window.samples = 1'000'000'000;
+    now_ = room(int64_t{1} << 32);
+    try {
+        (void)plan();
+        FAIL() << "records of so many grains do not fit";
+    } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("records of the window's"));
+        EXPECT_THAT(error.what(), HasSubstr("set window.samples (or window.tokens) lower"));
+        EXPECT_THAT(error.what(), Not(HasSubstr("smaller model")));
+    }
 }
 
 TEST_F(RunPlanTest, ARunShrinksAtOnceAndGrowsWhenItHasBeenCalm) {

@@ -68,17 +68,23 @@ void TextPieces::end(std::string_view text) {
 }
 
 void show_sample(Model& model, const Weights& weights, const Tokenizer& tokenizer, std::vector<int32_t> prompt,
-                 int64_t longest, const std::function<void(std::string_view)>& out) {
+                 int64_t longest, const std::function<void(std::string_view)>& out, const StopFlag& stop) {
+    struct Stopped {};
     std::vector<int32_t> text = prompt;
     TextPieces pieces(out);
     pieces.show(tokenizer.decode(text, Special::without));
     const int64_t tokens = shown_tokens(model.parameters().trainable(), std::ssize(prompt), longest);
-    generate(model, weights, std::move(prompt), longest,
-             {.temperature = 0.4, .tokens = tokens, .end_token = tokenizer.end_of_document().value_or(-1)},
-             [&](int32_t token) {
-                 text.push_back(token);
-                 pieces.show(tokenizer.decode(text, Special::without));
-             });
+    try {
+        generate(model, weights, std::move(prompt), longest,
+                 {.temperature = 0.4, .tokens = tokens, .end_token = tokenizer.end_of_document().value_or(-1)},
+                 [&](int32_t token) {
+                     text.push_back(token);
+                     pieces.show(tokenizer.decode(text, Special::without));
+                     stop ? throw Stopped() : void();
+                 });
+    } catch (const Stopped&) {
+        // Nobody waits for the rest.
+    }
     pieces.end(tokenizer.decode(text, Special::without));
 }
 

@@ -6,6 +6,7 @@
 
 #include "accrue/data/tokenizer.h"
 #include "accrue/model/model.h"
+#include "accrue/train/step.h"
 
 namespace accrue {
 
@@ -28,8 +29,9 @@ private:
     std::string shown_;
 };
 
-// Lets a model go on from a prompt, by shown_tokens(), and hands the text on as it comes, the prompt first.
+// Lets a model go on from a prompt, by shown_tokens(), and hands the text on as it comes, the prompt first. Ends early when
+// `stop` is set.
 void show_sample(Model& model, const Weights& weights, const Tokenizer& tokenizer, std::vector<int32_t> prompt,
-                 int64_t longest, const std::function<void(std::string_view piece)>& out);
+                 int64_t longest, const std::function<void(std::string_view piece)>& out, const StopFlag& stop);
 
 }  // namespace accrue

@@ -50,6 +50,27 @@ bool is_off(const std::string& value_text) {
     return value_text == "\"\"" || value_text == "0";
 }
 
+std::string joined(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) {
+        text += (text.empty() ? "" : ", ") + word;
+    }
+    return text;
+}
+
+// What somebody may have meant by a key that is none; without a guess, what there is to choose from.
+std::string hint_for_key(const std::string& key, const std::vector<std::string>& keys) {
+    if (const std::string near = nearest_text(key, keys); !near.empty()) {
+        return cat("Did you mean ", near, "?");
+    }
+    const std::string section = key.substr(0, key.find('.') + 1);
+    std::vector<std::string> beside;
+    std::copy_if(keys.begin(), keys.end(), std::back_inserter(beside),
+                 [&](const std::string& known) { return !section.empty() && known.starts_with(section); });
+    return cat(beside.empty() ? "" : cat("There are ", joined(beside), ". "),
+               "accrue train --help lists all settings with their meaning.");
+}
+
 const Setting& Reader::find(const std::string& key, const std::string& where) const {
     std::vector<std::string> keys;
     for (const Setting& setting : table_) {
@@ -58,7 +79,7 @@ const Setting& Reader::find(const std::string& key, const std::string& where) co
         }
         keys.push_back(setting.key());
     }
-    throw Error(cat(where, ": ", key, " is not a setting. Did you mean ", nearest_text(key, keys), "?"));
+    throw Error(cat(where, ": ", key, " is not a setting. ", hint_for_key(key, keys)));
 }
 
 void Reader::check_section(const std::string& name, const toml::node& node, const std::string& where) const {
@@ -71,7 +92,10 @@ void Reader::check_section(const std::string& name, const toml::node& node, cons
         (void)find(name, where);  // A key before any section: the error names the section it may belong to.
     }
     if (!is_known) {
-        throw Error(cat(where, ": [", name, "] is not a section. Did you mean [", nearest_text(name, sections), "]?"));
+        const std::string near = nearest_text(name, sections);
+        sections.erase(std::unique(sections.begin(), sections.end()), sections.end());
+        throw Error(cat(where, ": [", name, "] is not a section. ",
+                        near.empty() ? cat("There are ", joined(sections), ".") : cat("Did you mean [", near, "]?")));
     }
     if (!node.is_table()) {
         throw Error(cat(where, ": ", name, " must be a section, but ", found_text(node), " was found."));

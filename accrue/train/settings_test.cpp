@@ -15,7 +15,9 @@
 namespace accrue {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 // A folder of its own for each test, with a file run.toml.
 class SettingsTest : public testing::Test {
@@ -406,6 +408,27 @@ TEST_F(SettingsTest, ThePageOfSettingsIsTheHelp) {
     std::ifstream page(ACCRUE_SOURCE_DIR "/docs/settings.md");
     const std::string text((std::istreambuf_iterator<char>(page)), std::istreambuf_iterator<char>());
     EXPECT_THAT(text, HasSubstr("```text\n" + describe_settings() + "```\n"));
+}
+
+TEST_F(SettingsTest, WithoutANearKeyThereIsNoGuess) {
+    EXPECT_EQ(override_error("early_stopping=3"),
+              "--set early_stopping=3: early_stopping is not a setting. accrue train --help lists all settings with "
+              "their meaning.");
+    EXPECT_THAT(override_error("window.batch_size=3"),
+                AllOf(HasSubstr("There are window.samples, window.tokens"), Not(HasSubstr("Did you mean"))));
+    EXPECT_THAT(error("[distributed]\nnodes = 3\n"),
+                AllOf(HasSubstr("There are model, data, window"), Not(HasSubstr("Did you mean"))));
+}
+
+TEST(NearestText, OnlyWhatIsNearIsMeant) {
+    const std::vector<std::string> commands = {"train", "tokenize", "tokenizer", "sample", "eval"};
+    EXPECT_EQ(nearest_text("trian", commands), "train");
+    EXPECT_EQ(nearest_text("tarin", commands), "train");
+    EXPECT_EQ(nearest_text("evla", commands), "eval");
+    EXPECT_EQ(nearest_text("tok", commands), "tokenize") << "cut short";
+    EXPECT_EQ(nearest_text("frobnicate", commands), "");
+    EXPECT_EQ(nearest_text("deploy", commands), "");
+    EXPECT_EQ(nearest_text("x", {}), "");
 }
 
 TEST(NearestText, CountsAddedDroppedChangedAndSwappedLetters) {

@@ -16,6 +16,7 @@
 #include "accrue/base/process_age.h"
 #include "accrue/checkpoint/checkpoint.h"
 #include "accrue/model/model_folder.h"
+#include "accrue/observe/history.h"
 #include "accrue/observe/metrics.h"
 #include "accrue/observe/report.h"
 #include "accrue/train/engine.h"
@@ -27,6 +28,7 @@
 #include "accrue/train/sample_text.h"
 #include "accrue/train/start.h"
 #include "accrue/train/state.h"
+#include "accrue/train/watched_batches.h"
 
 namespace accrue {
 namespace {
@@ -62,7 +64,7 @@ public:
           progress_(progress),
           options_(options),
           pool_(static_cast<int>(inputs.settings.compute.threads)),
-          plan_(inputs.settings, inputs.model, inputs.longest_sample(), pool_.threads(), options.memory),
+          plan_(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool_.threads(), options.memory),
           numerics_{.now = numerics_of(inputs.settings, inputs.model, inputs.train->longest(), pool_), .changes = {}},
           arena_(plan_.address_bytes()),
           kernels_(make_kernels_in_memory()),
@@ -71,6 +73,7 @@ public:
           batches_(
               loader_, [this](const DataPosition& position) { return window_from(position); },
               engine_.rules.micro_batch_grains),
+          watched_(batches_, progress.watch()),
           definition_(definition_of(inputs, engine_.model.parameters())) {
         follow_plan();
     }
@@ -87,20 +90,26 @@ private:
         return action(
             LongWork{.pool = &pool_, .told = [&bar](int64_t done, int64_t total) { bar.report(done, total); }});
     }
-    void begin();
+    void begin(const StopFlag& stop);
     void tell_job();
     void load_checkpoint();
+    void evaluate_what_was_left(const StopFlag& stop);
+    void stop_here();
     [[nodiscard]] Window window_from(const DataPosition& position) const {
         return loader_.window_from(position, engine_.rules.window);
     }
-    [[nodiscard]] std::optional<double> validation_loss();
-    void after_step(const StepReport& report, MetricsFile& metrics);
+    [[nodiscard]] bool is_due(int64_t every, int64_t step) const {
+        return step == engine_.rules.schedule.steps || (every > 0 && step % every == 0);
+    }
+    [[nodiscard]] bool evaluates() const { return inputs_.validation && inputs_.settings.run.evaluate_steps != 0; }
+    [[nodiscard]] std::optional<double> validation_loss(const StopFlag& stop);
+    void after_step(const StepReport& report, MetricsFile& metrics, const StopFlag& stop);
     void note_skip(const StepReport& report);
     void save_checkpoint();
-    void finish();
+    void finish(const StopFlag& stop);
     void write_report() const;
-    void write_model();
-    void show_text();
+    void write_model(const StopFlag& stop);
+    void show_text(const StopFlag& stop);
 
     const RunInputs& inputs_;
     RunClaim& claim_;
@@ -115,6 +124,7 @@ private:
     Engine engine_;
     Loader loader_;
     LoadAhead batches_;
+    WatchedBatches watched_;
     std::string definition_;
     TrainSummary summary_;
     Clock::time_point start_ = Clock::now();
@@ -174,7 +184,7 @@ void Trainer::tell_job() {
                                settings.compute.dtype, format_bytes(plan_.peak_bytes()), text_of(plan_.plan())));
 }
 
-void Trainer::begin() {
+void Trainer::begin(const StopFlag& stop) {
     tell_job();
     const bool goes_on = claim_.goes_on();
     if (goes_on) {
@@ -186,6 +196,7 @@ void Trainer::begin() {
     claim_.begin(inputs_.settings);
     MetricsFile::keep_steps(folder_.metrics(), engine_.state.step);
     first_step_ = engine_.state.step;
+    progress_.watch().saved_step = goes_on ? engine_.state.step : RunWatch::kUnknown;
     progress_.note(fmt::format("folder: {}{}", folder_.root.string(),
                                goes_on ? fmt::format(", continued from step {}", engine_.state.step) : std::string()));
     for (const auto& [step, from, to] : numerics_.changes) {
@@ -202,27 +213,54 @@ void Trainer::begin() {
     if (!goes_on && !inputs_.settings.model.from.empty() && inputs_.settings.model.weights == "fresh") {
         progress_.note(fresh_weights_text(inputs_.settings.model.from));
     }
-    if (!goes_on) {
-        summary_.validation_before = validation_loss();
-        if (summary_.validation_before) {
-            progress_.first_validation(*summary_.validation_before);
-        }
+    if (engine_.state.step > 0) {
+        const RunHistory history = read_history(folder_.metrics());
+        summary_.validation_before =
+            std::isnan(history.validation_before) ? std::nullopt : std::optional(history.validation_before);
+        evaluate_what_was_left(stop);
+    } else if ((summary_.validation_before = validation_loss(stop))) {
+        progress_.first_validation(*summary_.validation_before);
+    }
+    progress_.watch().doing = RunWatch::Doing::adding;
+}
+
+// A stop during a step's validation left its line without the loss, which an undisturbed run's has.
+void Trainer::evaluate_what_was_left(const StopFlag& stop) {
+    const auto line = MetricsFile::last_line(folder_.metrics());
+    const int64_t step = engine_.state.step;
+    if (!evaluates() || !is_due(inputs_.settings.run.evaluate_steps, step) || !line ||
+        line->value("step", int64_t{-1}) != step || line->contains("validation_loss")) {
+        return;
+    }
+    if (const auto loss = validation_loss(stop)) {
+        MetricsFile::replace_last_line(folder_.metrics(), with_validation_loss(*line, *loss));
+        summary_.validation_after = loss;
+    } else {
+        summary_.end = TrainSummary::End::stopped;
     }
 }
 
-std::optional<double> Trainer::validation_loss() {
-    if (!inputs_.validation || inputs_.settings.run.evaluate_steps == 0) {
+// Nothing where nothing is evaluated, or if `stop` was set before the end.
+std::optional<double> Trainer::validation_loss(const StopFlag& stop) {
+    if (!evaluates()) {
         return std::nullopt;
     }
+    const DoingMeanwhile evaluating(progress_.watch(), RunWatch::Doing::evaluating);
     const int64_t at_once = engine_.rules.micro_batch_grains * engine_.rules.window.grain_samples;
-    return shown("validating", "samples", [&](const LongWork& work) {
-        return evaluate(engine_.model, engine_.weights_to_read(), *inputs_.validation, at_once, work.told).loss;
+    const auto result = shown("validating", "samples", [&](const LongWork& work) {
+        return evaluate_unless_stopped(engine_.model, engine_.weights_to_read(), *inputs_.validation, at_once, stop,
+                                       work.told);
     });
+    return result ? std::optional(result->loss) : std::nullopt;
 }
 
 void Trainer::save_checkpoint() {
+    const DoingMeanwhile saving(progress_.watch(), RunWatch::Doing::saving);
+    const auto start = Clock::now();
     shown(cat("writing checkpoint step-", engine_.state.step), "bytes",
           [&](const LongWork& work) { save_state(engine_, definition_, folder_.checkpoints(), numerics_, work); });
+    progress_.watch().checkpoint_milliseconds = WatchedBatches::milliseconds_since(start);
+    progress_.watch().saved_step = engine_.state.step;
     if (inputs_.settings.run.keep_checkpoints > 0) {
         remove_old_checkpoints(folder_.checkpoints(), inputs_.settings.run.keep_checkpoints, engine_.state.step);
     }
@@ -242,17 +280,23 @@ void Trainer::note_skip(const StepReport& report) {
     progress_.note(fmt::format("step {} skipped, weights unchanged: {}{}", report.step, report.skip_reason, samples));
 }
 
-void Trainer::after_step(const StepReport& report, MetricsFile& metrics) {
+void Trainer::after_step(const StepReport& report, MetricsFile& metrics, const StopFlag& stop) {
     const Settings::Run& run = inputs_.settings.run;
-    const bool last = report.step == engine_.rules.schedule.steps;
-    const auto due = [&](int64_t every) { return last || (every > 0 && report.step % every == 0); };
+    const auto due = [&](int64_t every) { return is_due(every, report.step); };
+    watched_.pause();
+    progress_.watch().micro_batch_milliseconds =
+        static_cast<int64_t>(1000 * report.seconds / static_cast<double>(report.micro_batches));
     StepSurroundings around{.validation_loss = {},
+                            .validation_loss_before = report.step == 1 ? summary_.validation_before : std::nullopt,
                             .weights_hash = {},
                             .epoch_seconds = {},
                             .startup_seconds = std::exchange(startup_seconds_, {})};
     if (due(run.evaluate_steps)) {
-        around.validation_loss = validation_loss();
+        around.validation_loss = validation_loss(stop);
         summary_.validation_after = around.validation_loss;
+        if (evaluates() && !around.validation_loss) {
+            summary_.end = TrainSummary::End::stopped;
+        }
     }
     if (due(run.checkpoint_steps)) {
         around.weights_hash = engine_.weights_hash();
@@ -289,8 +333,8 @@ void Trainer::after_step(const StepReport& report, MetricsFile& metrics) {
     }
 }
 
-void Trainer::show_text() {
-    if (!inputs_.tokenizer) {
+void Trainer::show_text(const StopFlag& stop) {
+    if (!inputs_.tokenizer || stop) {
         return;
     }
     const Tokenizer& tokenizer = *inputs_.tokenizer;
@@ -305,7 +349,7 @@ void Trainer::show_text() {
     summary_.has_shown_text = true;
     progress_.text("\nIt writes:\n");
     show_sample(engine_.model, engine_.weights_to_read(), tokenizer, std::move(prompt), inputs_.longest_sample(),
-                [this](std::string_view piece) { progress_.text(piece); });
+                [this](std::string_view piece) { progress_.text(piece); }, stop);
     progress_.text("\n");
 }
 
@@ -323,12 +367,11 @@ void Trainer::write_report() const {
                                {"Optimizer", fmt::format("{}, rate {:g}", settings.optimizer.name, engine_.rules.rate)},
                                {"Numbers", fmt::format("{}, {}", settings.compute.dtype, formats_text(settings))},
                                {"Device", kernels_->description()},
-                               {"Seed", std::to_string(settings.run.seed)}},
-                     .validation_before = summary_.validation_before}));
+                               {"Seed", std::to_string(settings.run.seed)}}}));
 }
 
 // The model is written while its first text is read: both only look at the weights.
-void Trainer::write_model() {
+void Trainer::write_model(const StopFlag& stop) {
     const View<float> master = engine_.weights.master;
     const std::span<const float> weights(master.data, static_cast<size_t>(master.columns));
     const auto total = static_cast<int64_t>(weights.size_bytes());
@@ -337,7 +380,7 @@ void Trainer::write_model() {
         write_model_folder(folder_.model(), inputs_.model, engine_.model.parameters(), weights,
                            [&](int64_t bytes) { written += bytes; });
     });
-    show_text();
+    show_text(stop);
     WorkProgress bar = progress_.work("writing the model", "bytes");
     while (writing.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
         bar.report(written, total);
@@ -345,14 +388,26 @@ void Trainer::write_model() {
     writing.get();
 }
 
-void Trainer::finish() {
-    write_model();
+void Trainer::finish(const StopFlag& stop) {
+    progress_.watch().doing = RunWatch::Doing::finishing;
+    write_model(stop);
     copy_tokenizer_files(inputs_.settings, folder_.model());
     write_report();
 }
 
+// Keeps what is not on disk yet. A run that has done nothing has nothing to keep.
+void Trainer::stop_here() {
+    summary_.end = TrainSummary::End::stopped;
+    const GrainLedger& ledger = engine_.sum.ledger();
+    summary_.grains_of_open_window = engine_.state.window_open ? ledger.grains() - std::ssize(ledger.missing()) : 0;
+    const bool is_saved = progress_.watch().saved_step == engine_.state.step || engine_.state.step == 0;
+    if (summary_.grains_of_open_window > 0 || !is_saved) {
+        save_checkpoint();
+    }
+}
+
 TrainSummary Trainer::run(const StopFlag& stop) {
-    begin();
+    begin(stop);
     start_ = epoch_start_ = Clock::now();
     MetricsFile metrics(folder_.metrics());
     startup_seconds_ = process_age_seconds();
@@ -361,13 +416,13 @@ TrainSummary Trainer::run(const StopFlag& stop) {
             follow_plan();
             progress_.note(change->note);
         }
-        if (const auto report = run_step(engine_, batches_, window_from(engine_.state.position), stop)) {
-            after_step(*report, metrics);
-        } else {
-            summary_.end = TrainSummary::End::stopped;
-            summary_.grains_of_open_window =
-                engine_.sum.ledger().grains() - static_cast<int64_t>(engine_.sum.ledger().missing().size());
-            save_checkpoint();
+        const auto report =
+            stop ? std::nullopt : run_step(engine_, watched_, window_from(engine_.state.position), stop);
+        if (report) {
+            after_step(*report, metrics, stop);
+        }
+        if (!report || summary_.end == TrainSummary::End::stopped) {
+            stop_here();
         }
     }
     summary_.seconds = seconds_since(start_);
@@ -375,7 +430,7 @@ TrainSummary Trainer::run(const StopFlag& stop) {
     summary_.step = engine_.state.step;
     summary_.tokens = engine_.state.tokens;
     if (summary_.end == TrainSummary::End::done) {
-        finish();
+        finish(stop);
     }
     return summary_;
 }
