@@ -184,8 +184,8 @@ std::string no_manifest() {
 }
 
 Error damaged(const fs::path& checkpoint, const std::string& damage) {
-    return Error(cat("checkpoint ", checkpoint.string(), " is damaged: ", damage,
-                     "; delete it to go on from the one before"));
+    return Error(
+        cat("checkpoint ", checkpoint.string(), " is damaged: ", damage, "; delete it to go on from the one before"));
 }
 
 // What is wrong with one file of a checkpoint, if anything.
@@ -275,7 +275,8 @@ std::optional<std::string> damage_of(const fs::path& checkpoint, const LongWork&
         const auto& [name, expected] = files[static_cast<size_t>(item)];
         damages[static_cast<size_t>(item)] = damage_of_file(checkpoint, name, expected, count);
     });
-    const auto first = std::find_if(damages.begin(), damages.end(), [](const auto& damage) { return damage.has_value(); });
+    const auto first =
+        std::find_if(damages.begin(), damages.end(), [](const auto& damage) { return damage.has_value(); });
     return first == damages.end() ? std::nullopt : *first;
 }
 

@@ -19,10 +19,17 @@ namespace {
 namespace fs = std::filesystem;
 
 // Files that may stand beside a model's weights.
-constexpr std::array kCompanions = {
-    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",     "vocab.json",
-    "merges.txt",     "tokenizer.model",       "tokenizer.tiktoken",      "qwen.tiktoken",
-    "chat_template.jinja", "generation_config.json"};
+constexpr std::array kCompanions = {"tokenizer.json",
+                                    "tokenizer_config.json",
+                                    "special_tokens_map.json",
+                                    "added_tokens.json",
+                                    "vocab.json",
+                                    "merges.txt",
+                                    "tokenizer.model",
+                                    "tokenizer.tiktoken",
+                                    "qwen.tiktoken",
+                                    "chat_template.jinja",
+                                    "generation_config.json"};
 
 // Where a model lies, before anything of it is read.
 struct SourcePlace {

@@ -7,13 +7,11 @@
 #include <vector>
 
 #include "accrue/base/file_lock.h"
+#include "accrue/base/output_path.h"
 #include "accrue/train/run_folder.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {
-
-// May what lies in a run folder be replaced? What the run reads never is.
-enum class Overwrite { no, yes };
 
 // A run folder that belongs to this process alone, until this object goes or the process ends, however it ends. Nothing in
 // it changes before begin(): a claim that is given up leaves the folder as it was.

@@ -348,8 +348,9 @@ void Trainer::show_text(const StopFlag& stop) {
     }
     summary_.has_shown_text = true;
     progress_.text("\nIt writes:\n");
-    show_sample(engine_.model, engine_.weights_to_read(), tokenizer, std::move(prompt), inputs_.longest_sample(),
-                [this](std::string_view piece) { progress_.text(piece); }, stop);
+    show_sample(
+        engine_.model, engine_.weights_to_read(), tokenizer, std::move(prompt), inputs_.longest_sample(),
+        [this](std::string_view piece) { progress_.text(piece); }, stop);
     progress_.text("\n");
 }
 
