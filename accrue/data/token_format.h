@@ -18,8 +18,8 @@ namespace accrue {
 //   documents  one DocumentRecord each
 // and one file split-... per fraction that was asked for (document_selection.cpp).
 
-// 2: later pieces of a document are encoded without a prefix.
-inline constexpr int32_t kTokenFormatVersion = 2;
+// 2: later pieces of a document are encoded without a prefix. 3: conversations are counted.
+inline constexpr int32_t kTokenFormatVersion = 3;
 
 // What is kept of each document besides its tokens.
 struct DocumentRecord {
@@ -56,6 +56,8 @@ struct TokenHeader {
     int32_t token_bytes = 0;
     std::array<char, 32> key{};
     int64_t skipped = 0;
+    // Documents with marks of a chat format.
+    int64_t conversations = 0;
     DocumentFacts facts;
     uint64_t checksum = 0;
 };
