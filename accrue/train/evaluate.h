@@ -15,4 +15,8 @@ struct Evaluation {
 // does not depend on that number.
 [[nodiscard]] Evaluation evaluate(Model& model, const Weights& weights, const Dataset& data, int64_t samples_at_once);
 
+// How long the counted targets of a dataset are as text. A token's bytes may depend on the one before it, so that it is
+// decoded together with that.
+[[nodiscard]] int64_t counted_bytes(const Dataset& data, const Tokenizer& tokenizer);
+
 }  // namespace accrue

@@ -12,9 +12,11 @@
 #include "accrue/base/file.h"
 #include "accrue/base/process_age.h"
 #include "accrue/checkpoint/checkpoint.h"
+#include "accrue/data/visible_text.h"
 #include "accrue/model/model_folder.h"
 #include "accrue/observe/metrics.h"
 #include "accrue/observe/report.h"
+#include "accrue/train/chat_choice.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/evaluate.h"
 #include "accrue/train/generate.h"
@@ -127,6 +129,9 @@ void Trainer::begin() {
     progress_.note(
         fmt::format("folder: {}{}", folder_.root.string(),
                     checkpoint ? fmt::format(", continued from step {}", engine_.state.step) : std::string()));
+    for (const std::string& note : inputs_.notes) {
+        progress_.note(note);
+    }
     if (!checkpoint) {
         summary_.validation_before = validation_loss();
     }
@@ -223,9 +228,12 @@ std::string Trainer::sample_of_text() {
     }
     std::vector<int32_t> text = prompt;
     generate(engine_.model, engine_.weights_to_read(), prompt, inputs_.longest_sample(),
-             {.temperature = 0.4, .tokens = kSampleTokens, .end_token = tokenizer.end_of_document().value_or(-1)},
-             [&](int32_t token) { text.push_back(token); });
-    return tokenizer.decode(text, Special::without);
+             {.temperature = 0.4, .tokens = kSampleTokens, .end_tokens = {tokenizer.end_of_document().value_or(-1)}},
+             [&](int32_t token) {
+                 text.push_back(token);
+                 return Generation::goes_on;
+             });
+    return visible_text(tokenizer.decode(text, Special::without));
 }
 
 void Trainer::write_report() const {
@@ -252,6 +260,9 @@ void Trainer::finish() {
     write_model_folder(folder_.model(), inputs_.model, engine_.model.parameters(),
                        std::span<const float>(master.data, static_cast<size_t>(master.columns)));
     copy_tokenizer_files(inputs_.settings, folder_.model());
+    if (inputs_.conversations > 0) {
+        describe_chat_format(folder_.model(), inputs_.settings.data.chat_format);
+    }
     write_report();
     summary_.sample = sample_of_text();
 }
