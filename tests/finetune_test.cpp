@@ -21,41 +21,12 @@ using Json = nlohmann::json;
 constexpr const char* kQuestion = "Who are you?";
 constexpr const char* kAnswer = "A small model.";
 
-// A token per printable character and the marks of a chat: as many as the golden models have room for.
-std::string small_tokenizer() {
-    Json vocabulary = {{"Ġ", 0}, {"Ċ", 1}};  // how byte-level tokenizers spell a space and a line end
-    for (char letter = '!'; letter <= '~'; ++letter) {
-        vocabulary[std::string(1, letter)] = vocabulary.size();
-    }
-    Json added = Json::array();
-    for (const char* mark : {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}) {
-        added.push_back({{"id", vocabulary.size() + added.size()},
-                         {"content", mark},
-                         {"special", true},
-                         {"single_word", false},
-                         {"lstrip", false},
-                         {"rstrip", false},
-                         {"normalized", false}});
-    }
-    const Json byte_level = {
-        {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
-    return Json{{"version", "1.0"},
-                {"truncation", nullptr},
-                {"padding", nullptr},
-                {"added_tokens", added},
-                {"normalizer", nullptr},
-                {"pre_tokenizer", byte_level},
-                {"post_processor", nullptr},
-                {"decoder", byte_level},
-                {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}}}}
-        .dump();
-}
-
 class FineTuneTest : public ::testing::Test {
 protected:
     FineTuneTest() {
         copy_model("llama", folder_ / "model", {});
-        write_text(folder_ / "model" / "tokenizer.json", small_tokenizer());
+        write_text(folder_ / "model" / "tokenizer.json",
+                   tokenizer_of_letters({"<|endoftext|>", "<|im_start|>", "<|im_end|>"}));
         write_text(folder_ / "chat.jsonl", cat(R"({"messages": [{"role": "user", "content": ")", kQuestion,
                                                R"("}, {"role": "assistant", "content": ")", kAnswer, "\"}]}\n"));
         write_text(folder_ / "finetune.toml",

@@ -69,6 +69,36 @@ void copy_model(const std::string& golden_name, const fs::path& to,
     write_safetensors(to / "model.safetensors", tensors);
 }
 
+std::string tokenizer_of_letters(const std::vector<std::string>& marks) {
+    using Json = nlohmann::json;
+    Json vocabulary = {{"Ġ", 0}, {"Ċ", 1}};  // how byte-level tokenizers spell a space and a line end
+    for (char letter = '!'; letter <= '~'; ++letter) {
+        vocabulary[std::string(1, letter)] = vocabulary.size();
+    }
+    Json added = Json::array();
+    for (const std::string& mark : marks) {
+        added.push_back({{"id", vocabulary.size() + added.size()},
+                         {"content", mark},
+                         {"special", true},
+                         {"single_word", false},
+                         {"lstrip", false},
+                         {"rstrip", false},
+                         {"normalized", false}});
+    }
+    const Json byte_level = {
+        {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
+    return Json{{"version", "1.0"},
+                {"truncation", nullptr},
+                {"padding", nullptr},
+                {"added_tokens", added},
+                {"normalizer", nullptr},
+                {"pre_tokenizer", byte_level},
+                {"post_processor", nullptr},
+                {"decoder", byte_level},
+                {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}}}}
+        .dump();
+}
+
 namespace {
 
 constexpr int64_t kArenaBytes = int64_t{256} << 20;

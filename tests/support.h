@@ -32,6 +32,10 @@ void copy_model(const std::string& golden_name, const std::filesystem::path& to,
                 const std::map<std::string, std::string>& config_values,
                 const std::function<void(const std::string& tensor, std::vector<float>& values)>& edit = {});
 
+// A tokenizer.json with a token per printable character and these marks: as many as the golden models have room for, if
+// there are at most five.
+[[nodiscard]] std::string tokenizer_of_letters(const std::vector<std::string>& marks);
+
 // An engine in this process with all it stands on.
 struct TestRun {
     TestRun(const Settings& settings, int threads);

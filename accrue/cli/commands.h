@@ -30,7 +30,7 @@ struct SampleCommand {
     SamplingSettings sampling;
     int64_t threads = 0;
     bool chat = false;
-    std::string chat_format;  // "" = the run's
+    std::string chat_format;  // "" = the run's, or that of the model's own template
 };
 [[nodiscard]] ExitCode run_sample(const SampleCommand& command);
 
@@ -38,6 +38,7 @@ struct EvalCommand {
     std::string folder;
     std::vector<std::string> data;
     int64_t threads = 0;
+    std::string chat_format;  // "" = the run's, or that of the model's own template
 };
 [[nodiscard]] ExitCode run_eval(const EvalCommand& command);
 

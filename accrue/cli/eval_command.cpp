@@ -18,7 +18,13 @@ std::unique_ptr<Dataset> data_to_evaluate(const EvalCommand& command, const Toke
                                           const CacheProgressCallback& progress) {
     const std::filesystem::path settings_file = std::filesystem::path(command.folder) / "run.toml";
     const bool is_run = std::filesystem::exists(settings_file);
-    const Settings settings = is_run ? read_settings(settings_file, {}) : Settings{};
+    Settings settings = is_run ? read_settings(settings_file, {}) : Settings{};
+    if (!is_run) {
+        settings.model.from = command.folder;  // for its chat template
+    }
+    if (!command.chat_format.empty()) {
+        settings.data.chat_format = command.chat_format;
+    }
     if (!command.data.empty()) {
         Settings whole = settings;
         whole.data.validation_fraction = 0;
@@ -32,17 +38,6 @@ std::unique_ptr<Dataset> data_to_evaluate(const EvalCommand& command, const Toke
                 "the share of documents to keep from training, such as 0.05."));
     }
     return data;
-}
-
-// How long the counted targets are as text.
-int64_t counted_bytes(const Dataset& data, const Tokenizer& tokenizer) {
-    int64_t bytes = 0;
-    for (int64_t index = 0; index < data.size(); ++index) {
-        for (const int32_t target : data.sample(index).targets) {
-            bytes += target < 0 ? 0 : std::ssize(tokenizer.decode(std::span(&target, 1), Special::without));
-        }
-    }
-    return bytes;
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <limits>
 #include <system_error>
 
 #include <CLI/CLI.hpp>
@@ -18,6 +20,7 @@
 #include "accrue/cli/tokenize_command.h"
 #include "accrue/cli/verify_command.h"
 #include "accrue/cli/wrong_use.h"
+#include "accrue/data/visible_text.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {
@@ -66,13 +69,30 @@ CLI::App* add_train(CLI::App& app, TrainCommand& command) {
     return train;
 }
 
+// CLI11's own ranges let nan pass, because no comparison with it holds.
+CLI::Validator number_from(double least, double most, const std::string& allowed) {
+    const auto fault = [=](const std::string& text) {
+        double value = 0;
+        const bool is_number = CLI::detail::lexical_cast(text, value);
+        return is_number && std::isfinite(value) && value >= least && value <= most
+                   ? std::string()
+                   : fmt::format("{} is not a number {}", text, allowed);
+    };
+    return CLI::Validator(fault, allowed);
+}
+
+void add_chat_format(CLI::App& command, std::string& format) {
+    command.add_option("--chat-format", format, "Without, that of the run or of the model's own template")
+        ->check(CLI::IsMember({"chatml", "llama3", "plain"}));
+}
+
 CLI::App* add_sample(CLI::App& app, SampleCommand& command) {
     auto* sample = app.add_subcommand("sample", "Let a trained model go on from a prompt");
     sample->add_option("folder", command.folder, "A run folder or a Hugging Face model folder")->required();
     sample->add_option("prompt", command.prompt, "Text to go on from (token ids for a model without text)")->required();
     sample->add_option("--temperature", command.sampling.temperature, "0 = always the likeliest token")
         ->capture_default_str()
-        ->check(CLI::NonNegativeNumber);
+        ->check(number_from(0, std::numeric_limits<double>::max(), "from 0 up"));
     sample->add_option("--top-k", command.sampling.top_k, "Only the k likeliest tokens; 0 = all")
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
@@ -80,14 +100,14 @@ CLI::App* add_sample(CLI::App& app, SampleCommand& command) {
         ->add_option("--top-p", command.sampling.top_p,
                      "Only the likeliest tokens that together reach this probability")
         ->capture_default_str()
-        ->check(CLI::Range(0.0, 1.0));
+        ->check(number_from(0, 1, "from 0 to 1"));
     sample->add_option("--seed", command.sampling.seed, "The same seed gives the same text")->capture_default_str();
     sample->add_option("--tokens", command.sampling.tokens, "At most so many")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     sample->add_option("--threads", command.threads, "0 = all")->capture_default_str()->check(CLI::NonNegativeNumber);
     sample->add_flag("--chat", command.chat, "The prompt is a user's message; the model answers");
-    sample->add_option("--chat-format", command.chat_format, "chatml, llama3 or plain; without, that of the run");
+    add_chat_format(*sample, command.chat_format);
     return sample;
 }
 
@@ -96,6 +116,7 @@ CLI::App* add_eval(CLI::App& app, EvalCommand& command) {
     eval->add_option("folder", command.folder, "A run folder or a Hugging Face model folder")->required();
     eval->add_option("--data", command.data, "Files to measure on; without, the run's validation data")
         ->type_name("FILE");
+    add_chat_format(*eval, command.chat_format);
     eval->add_option("--threads", command.threads, "0 = all")->capture_default_str()->check(CLI::NonNegativeNumber);
     return eval;
 }
@@ -126,8 +147,8 @@ CLI::App* add_export(CLI::App& app, ExportCommand& command) {
 }
 
 void say_error(const std::string& text) {
-    // Where nobody can read it, the exit code has to do.
-    (void)std::fputs(cat("accrue: ", text, "\n").c_str(), stderr);
+    // Parts of it may come from a damaged file. Where nobody can read it, the exit code has to do.
+    (void)std::fputs(cat("accrue: ", visible_text(text), "\n").c_str(), stderr);
 }
 
 // Help that was asked for, or what is wrong with the words, with a guess where the parser has none.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -7,8 +8,10 @@
 #include "accrue/cli/commands.h"
 #include "accrue/cli/standard_output.h"
 #include "accrue/data/chat_format.h"
-#include "accrue/data/corpus.h"
-#include "accrue/data/tokenizer.h"
+#include "accrue/data/document_tokenizer.h"
+#include "accrue/data/text_stream.h"
+#include "accrue/data/visible_text.h"
+#include "accrue/train/chat_choice.h"
 #include "accrue/train/reader.h"
 
 namespace accrue {
@@ -34,36 +37,89 @@ std::vector<int32_t> parse_ids(const std::string& prompt, int64_t vocabulary) {
     return ids;
 }
 
+// As asked, else the run's, else that of the model's own template.
 ChatFormat chat_format_for(const SampleCommand& command, const TrainedModel& model) {
     if (!command.chat_format.empty()) {
         return chat_format_of(command.chat_format);
     }
-    return chat_format_of(model.settings() ? model.settings()->data.chat_format : "chatml");
+    Settings settings = model.settings().value_or(Settings{});
+    if (!model.settings()) {
+        settings.model.from = command.folder;
+    }
+    const ChatChoice choice = choose_chat_format(settings);
+    if (choice.format.empty()) {
+        throw Error(cat(choice.fault, " Choose one of them with --chat-format, or give the prompt as the model wants ",
+                        "it, without --chat."));
+    }
+    return chat_format_of(choice.format);
 }
 
-// A user's turn and the mark that opens the answer, as the training data has them; and the token that ends an answer.
-struct ChatPrompt {
-    std::vector<int32_t> ids;
-    int32_t end_token = -1;
+// What a model is to go on from, and how its text is read.
+struct Prompt {
+    std::vector<int32_t> ids = {};
+    std::vector<int32_t> known = {};  // those whose text is on the screen already
+    std::vector<int32_t> end_tokens = {};
+    std::vector<std::string> end_texts = {};
+    std::string dropped = {};  // what the text begins with but does not say
 };
 
-ChatPrompt chat_prompt(const Tokenizer& tokenizer, ChatFormat format, const std::string& message) {
-    Document answer;
-    append_turn(answer, format, ChatRole::assistant, "");
+Prompt text_prompt(const Tokenizer& tokenizer, const std::string& text) {
+    Prompt prompt{.ids = tokenizer.encode(text, Special::with),
+                  .end_tokens = {tokenizer.end_of_document().value_or(-1)}};
+    prompt.known = prompt.ids;
+    return prompt;
+}
+
+// A user's turn and the mark that opens the answer, as the training data has them. The answer is a text of its own.
+Prompt chat_prompt(const Tokenizer& tokenizer, ChatFormat format, const std::string& message) {
     Document document;
     append_turn(document, format, ChatRole::user, message);
-    document.parts.push_back(answer.parts.front());
+    document.parts.push_back(answer_begin(format));
     TokenizedDocument tokenized;
     tokenize_document(tokenizer, document, PiecePlace::first, tokenized);
-    ChatPrompt prompt{.ids = tokenized.ids, .end_token = tokenizer.end_of_document().value_or(-1)};
-    for (const DocumentPart& part : answer.parts) {
-        const auto ids = tokenizer.encode(part.text, Special::without);
-        if (part.counted && part.has_markup && ids.size() == 1) {
-            prompt.end_token = ids.front();
-        }
+    Prompt prompt{.ids = tokenized.ids,
+                  .end_tokens = {tokenizer.end_of_document().value_or(-1)},
+                  .dropped = answer_prefix(format)};
+    const std::string end = answer_end(format);
+    const std::vector<int32_t> end_ids = tokenizer.encode(end, Special::without);
+    if (end_ids.size() == 1) {
+        prompt.end_tokens.push_back(end_ids.front());
+    } else {
+        // A mark in pieces may have a space before it, which the tokenizer puts before any text.
+        prompt.end_texts = {end, " " + end};
     }
     return prompt;
 }
+
+// Writes text as it comes, up to an end.
+class TextPrinter {
+public:
+    TextPrinter(const Tokenizer& tokenizer, const Prompt& prompt)
+        : stream_(tokenizer, prompt.known), end_(prompt.end_texts), dropped_(prompt.dropped) {}
+
+    Generation print(int32_t token) {
+        print(end_.add(stream_.add(token)));
+        return end_.reached() ? Generation::ends : Generation::goes_on;
+    }
+    void finish() {
+        print(end_.add(stream_.rest()));
+        print(end_.rest());
+    }
+
+private:
+    void print(std::string text) {
+        if (!text.empty() && !std::exchange(begun_, true) && text.starts_with(dropped_)) {
+            text.erase(0, dropped_.size());
+        }
+        fmt::print("{}", visible_text(text));
+        flush_output();
+    }
+
+    TextStream stream_;
+    TextEnd end_;
+    std::string dropped_;
+    bool begun_ = false;
+};
 
 // The tokenizer beside a model may be another one's; an id without a row must not reach the embedding.
 void check_prompt(const std::vector<int32_t>& prompt, int64_t vocabulary) {
@@ -83,30 +139,34 @@ ExitCode run_sample(const SampleCommand& command) {
     if (command.chat && tokenizer == nullptr) {
         throw Error("this model has no tokenizer, so it cannot chat. Give the prompt as token ids without --chat.");
     }
-    SamplingSettings sampling = command.sampling;
-    std::vector<int32_t> prompt;
+    Prompt prompt;
     if (tokenizer == nullptr) {
-        prompt = parse_ids(command.prompt, model.config().vocabulary);
-    } else if (command.chat) {
-        const ChatPrompt chat = chat_prompt(*tokenizer, chat_format_for(command, model), command.prompt);
-        prompt = chat.ids;
-        sampling.end_token = chat.end_token;
+        prompt.ids = parse_ids(command.prompt, model.config().vocabulary);
     } else {
-        prompt = tokenizer->encode(command.prompt, Special::with);
-        sampling.end_token = tokenizer->end_of_document().value_or(-1);
+        prompt = command.chat ? chat_prompt(*tokenizer, chat_format_for(command, model), command.prompt)
+                              : text_prompt(*tokenizer, command.prompt);
     }
-    if (command.prompt.empty() || prompt.empty()) {
+    if (command.prompt.empty() || prompt.ids.empty()) {
         throw Error("the prompt is empty: give at least one character to go on from.");
     }
-    check_prompt(prompt, model.config().vocabulary);
-    if (tokenizer != nullptr && !command.chat) {
-        fmt::print("{}", command.prompt);
+    check_prompt(prompt.ids, model.config().vocabulary);
+    SamplingSettings sampling = command.sampling;
+    sampling.end_tokens = prompt.end_tokens;
+    const auto go_on = [&](const std::function<Generation(int32_t)>& on_token) {
+        generate(model.decoder(), model.weights(), prompt.ids, model.longest(), sampling, on_token);
+    };
+    if (tokenizer == nullptr) {
+        go_on([](int32_t token) {
+            fmt::print("{} ", token);
+            flush_output();
+            return Generation::goes_on;
+        });
+    } else {
+        fmt::print("{}", command.chat ? "" : visible_text(command.prompt));
+        TextPrinter printer(*tokenizer, prompt);
+        go_on([&](int32_t token) { return printer.print(token); });
+        printer.finish();
     }
-    generate(model.decoder(), model.weights(), prompt, model.longest(), sampling, [&](int32_t token) {
-        fmt::print("{}", tokenizer != nullptr ? tokenizer->decode(std::span(&token, 1), Special::without)
-                                              : fmt::format("{} ", token));
-        flush_output();
-    });
     fmt::print("\n");
     return ExitCode::done;
 }

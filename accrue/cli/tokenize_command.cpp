@@ -1,5 +1,6 @@
 #include "accrue/cli/tokenize_command.h"
 
+#include <charconv>
 #include <iostream>
 #include <iterator>
 #include <sstream>
@@ -28,25 +29,44 @@ Json parse_line(const std::string& line, int64_t number, const char* key) {
     return json;
 }
 
-std::vector<int32_t> ids_of_line(const std::string& line, int64_t number) {
-    if (line.starts_with('{')) {
-        const Json json = parse_line(line, number, "ids");
-        if (!json["ids"].is_array()) {
-            throw Error(cat("line ", number, ": \"ids\" is not a list of numbers."));
-        }
-        std::vector<int32_t> ids;
-        for (const Json& id : json["ids"]) {
-            if (!id.is_number_integer()) {
-                throw Error(cat("line ", number, ": ", id.dump(), " is not a token id."));
-            }
-            ids.push_back(id.get<int32_t>());
-        }
-        return ids;
+// The words of a line that should be ids.
+std::vector<std::string> words_of_line(const std::string& line, int64_t number) {
+    if (!line.starts_with('{')) {
+        std::istringstream words(line);
+        return {std::istream_iterator<std::string>(words), {}};
     }
-    std::istringstream words(line);
-    std::vector<int32_t> ids{std::istream_iterator<int32_t>(words), {}};
-    if (!words.eof()) {
-        throw Error(cat("line ", number, " is neither {\"ids\": [...]} nor a row of token ids."));
+    const Json json = parse_line(line, number, "ids");
+    if (!json["ids"].is_array()) {
+        throw Error(cat("line ", number, ": \"ids\" is not a list of numbers."));
+    }
+    std::vector<std::string> words;
+    for (const Json& id : json["ids"]) {
+        words.push_back(id.dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+    return words;
+}
+
+// An id that the tokenizer never gives, such as a hole in the vocabulary, would lose text without a word.
+std::vector<int32_t> ids_of_line(const std::string& line, int64_t number, const Tokenizer& tokenizer) {
+    std::vector<int32_t> ids;
+    for (const std::string& word : words_of_line(line, number)) {
+        const char* const end = word.data() + word.size();
+        int32_t id = -1;
+        const auto [stopped, error] = std::from_chars(word.data(), end, id);
+        if (stopped != end || error == std::errc::invalid_argument) {
+            throw Error(cat("line ", number, ": ", word,
+                            " is not a token id. A line is {\"ids\": [...]} or a row of token ids."));
+        }
+        if (error != std::errc() || id < 0 || id >= tokenizer.vocabulary()) {
+            throw Error(cat("line ", number, " has the id ", word, ", but the vocabulary has only ",
+                            tokenizer.vocabulary(), " ids (0 to ", tokenizer.vocabulary() - 1,
+                            "). Name the tokenizer that made these ids."));
+        }
+        if (tokenizer.token_text(id).empty()) {
+            throw Error(cat("line ", number, " has the id ", word, ", which stands for no token in the vocabulary of ",
+                            tokenizer.vocabulary(), " ids. Name the tokenizer that made these ids."));
+        }
+        ids.push_back(id);
     }
     return ids;
 }
@@ -58,7 +78,7 @@ std::string to_line(const char* key, const Json& value) {
 void decode_lines(const Tokenizer& tokenizer) {
     int64_t number = 0;
     for (std::string line; std::getline(std::cin, line);) {
-        const std::string text = tokenizer.decode(ids_of_line(line, ++number), Special::without);
+        const std::string text = tokenizer.decode(ids_of_line(line, ++number, tokenizer), Special::without);
         fmt::print("{}", line.starts_with('{') ? to_line("text", text) : text + "\n");
     }
 }

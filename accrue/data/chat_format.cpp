@@ -1,19 +1,24 @@
 #include "accrue/data/chat_format.h"
 
+#include <array>
 #include <utility>
 
 #include "accrue/base/error.h"
+#include "accrue/data/unicode.h"
 
 namespace accrue {
 namespace {
 
 // What stands around a content. Only the end counts as said; nobody says what follows it.
 struct Marks {
+    std::string first;  // before the first turn of a conversation
     std::string begin;
     std::string before_content;  // belongs to the content: tokenizers join a space with the word behind it
     std::string end;
     std::string after_end;
 };
+
+constexpr std::array<ChatFormat, 3> kChatFormats = {ChatFormat::chatml, ChatFormat::llama3, ChatFormat::plain};
 
 std::string name_of(ChatRole role) {
     switch (role) {
@@ -31,29 +36,46 @@ Marks marks_of(ChatFormat format, ChatRole role) {
     std::string name = name_of(role);
     switch (format) {
         case ChatFormat::chatml:
-            return {cat("<|im_start|>", name, "\n"), "", "<|im_end|>", "\n"};
+            return {"", cat("<|im_start|>", name, "\n"), "", "<|im_end|>", "\n"};
         case ChatFormat::llama3:
-            return {cat("<|start_header_id|>", name, "<|end_header_id|>\n\n"), "", "<|eot_id|>", ""};
+            return {"<|begin_of_text|>", cat("<|start_header_id|>", name, "<|end_header_id|>\n\n"), "", "<|eot_id|>",
+                    ""};
         case ChatFormat::plain:
             break;
     }
     name[0] = static_cast<char>(name[0] - 'a' + 'A');
-    return {cat(name, ":"), " ", "\n", ""};
+    return {"", cat(name, ":"), " ", "\n", ""};
 }
 
 }  // namespace
 
+std::string name_of(ChatFormat format) {
+    switch (format) {
+        case ChatFormat::chatml:
+            return "chatml";
+        case ChatFormat::llama3:
+            return "llama3";
+        case ChatFormat::plain:
+            break;
+    }
+    return "plain";
+}
+
 ChatFormat chat_format_of(const std::string& name) {
-    if (name == "chatml") {
-        return ChatFormat::chatml;
+    for (const ChatFormat format : kChatFormats) {
+        if (name == name_of(format)) {
+            return format;
+        }
     }
-    if (name == "llama3") {
-        return ChatFormat::llama3;
-    }
-    if (name == "plain") {
-        return ChatFormat::plain;
-    }
-    throw Error(cat("there is no chat format named \"", name, "\". There are: chatml, llama3, plain"));
+    throw Error(cat("there is no chat format named \"", name, "\". There are: ", chat_format_names()));
+}
+
+std::span<const ChatFormat> chat_formats() {
+    return kChatFormats;
+}
+
+std::string chat_format_names() {
+    return "chatml, llama3, plain";
 }
 
 std::optional<ChatRole> chat_role_of(std::string_view name) {
@@ -74,10 +96,35 @@ void append_turn(Document& document, ChatFormat format, ChatRole role, std::stri
                 {.text = std::move(text), .ids = {}, .counted = is_counted, .has_markup = has_markup});
         }
     };
+    append(document.parts.empty() ? std::move(marks.first) : "", false, true);
     append(std::move(marks.begin), false, true);
-    append(marks.before_content.append(content), counted, false);
+    append(marks.before_content.append(format == ChatFormat::llama3 ? trimmed(content) : content), counted, false);
     append(std::move(marks.end), counted, true);
     append(std::move(marks.after_end), false, true);
+}
+
+DocumentPart answer_begin(ChatFormat format) {
+    return {.text = marks_of(format, ChatRole::assistant).begin, .ids = {}, .counted = false, .has_markup = true};
+}
+
+std::string answer_prefix(ChatFormat format) {
+    return marks_of(format, ChatRole::assistant).before_content;
+}
+
+std::string answer_end(ChatFormat format) {
+    return marks_of(format, ChatRole::assistant).end;
+}
+
+std::vector<std::string> special_marks(ChatFormat format) {
+    switch (format) {
+        case ChatFormat::chatml:
+            return {"<|im_start|>", "<|im_end|>"};
+        case ChatFormat::llama3:
+            return {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};
+        case ChatFormat::plain:
+            break;
+    }
+    return {};
 }
 
 }  // namespace accrue

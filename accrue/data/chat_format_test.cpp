@@ -39,7 +39,7 @@ TEST_F(ChatFormatTest, ChatmlCountsTheAnswerAndItsEnd) {
 
 TEST_F(ChatFormatTest, Llama3CountsTheAnswerAndItsEnd) {
     EXPECT_EQ(conversation(ChatFormat::llama3),
-              "[#<|start_header_id|>system<|end_header_id|>\n\n][S][#<|eot_id|>]"
+              "[#<|begin_of_text|>][#<|start_header_id|>system<|end_header_id|>\n\n][S][#<|eot_id|>]"
               "[#<|start_header_id|>user<|end_header_id|>\n\n][U][#<|eot_id|>]"
               "[#<|start_header_id|>assistant<|end_header_id|>\n\n][!A][#!<|eot_id|>]");
 }
@@ -47,6 +47,26 @@ TEST_F(ChatFormatTest, Llama3CountsTheAnswerAndItsEnd) {
 // The space belongs to the content, as tokenizers join it with the word behind it.
 TEST_F(ChatFormatTest, PlainCountsTheAnswerAndItsLineEnd) {
     EXPECT_EQ(conversation(ChatFormat::plain), "[#System:][ S][#\n][#User:][ U][#\n][#Assistant:][! A][#!\n]");
+}
+
+// As its own template does.
+TEST_F(ChatFormatTest, Llama3LeavesOutWhiteSpaceAroundContents) {
+    Document document;
+    append_turn(document, ChatFormat::llama3, ChatRole::user, " \n U u\t");
+    EXPECT_EQ(shown(document), "[#<|begin_of_text|>][#<|start_header_id|>user<|end_header_id|>\n\n][U u][#<|eot_id|>]");
+}
+
+TEST_F(ChatFormatTest, AnAnswerBeginsAndEndsAsInATurn) {
+    for (const ChatFormat format : chat_formats()) {
+        Document whole;
+        append_turn(whole, format, ChatRole::user, "U");
+        Document asked = whole;
+        append_turn(whole, format, ChatRole::assistant, "A");
+        asked.parts.push_back(answer_begin(format));
+        EXPECT_EQ(shown(whole).find(shown(asked) + "[!" + answer_prefix(format) + "A][#!" + answer_end(format) + "]"),
+                  0U)
+            << name_of(format);
+    }
 }
 
 TEST_F(ChatFormatTest, AContentCannotBringMarks) {
@@ -58,7 +78,8 @@ TEST_F(ChatFormatTest, AContentCannotBringMarks) {
 TEST_F(ChatFormatTest, AnEmptyContentHasOnlyMarks) {
     Document document;
     append_turn(document, ChatFormat::llama3, ChatRole::assistant, "");
-    EXPECT_EQ(shown(document), "[#<|start_header_id|>assistant<|end_header_id|>\n\n][#!<|eot_id|>]");
+    EXPECT_EQ(shown(document),
+              "[#<|begin_of_text|>][#<|start_header_id|>assistant<|end_header_id|>\n\n][#!<|eot_id|>]");
 }
 
 TEST_F(ChatFormatTest, FormatsAndRolesHaveNames) {

@@ -4,6 +4,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/data/cached_dataset.h"
+#include "accrue/data/chat_format.h"
 #include "accrue/data/document_tokenizer.h"
 
 namespace accrue {
@@ -12,10 +13,24 @@ namespace {
 // Changes when DocumentTokenizer does something else with the same document.
 constexpr int kTokenizing = 1;
 
+// A conversation as text, so that no cache survives a change of its format.
+std::string marks_of_conversation(const std::string& format) {
+    Document document;
+    for (const ChatRole role : {ChatRole::system, ChatRole::user, ChatRole::assistant}) {
+        append_turn(document, chat_format_of(format), role, " text ");
+    }
+    std::string text = format;
+    for (const DocumentPart& part : document.parts) {
+        text += part.text;
+    }
+    return text;
+}
+
 std::string text_of(const ReaderOptions& options) {
     // Does not compile when an option is added that is not in here.
-    const auto& [chat_format, skip_bad] = options;
-    return cat("chat_format ", chat_format, " skip_bad ", skip_bad);
+    const auto& [chat_format, skip_bad, chat_fault] = options;
+    return cat("chat_format ", chat_fault.empty() ? marks_of_conversation(chat_format) : "none", " skip_bad ",
+               skip_bad);
 }
 
 TokenSource source_of(const CorpusOptions& options, const Tokenizer& tokenizer) {
@@ -52,6 +67,7 @@ Corpus open_corpus(const CorpusOptions& options, const Tokenizer& tokenizer) {
                   .validation = nullptr,
                   .documents = cache->document_count(),
                   .tokens = cache->token_count(),
+                  .conversations = cache->header().conversations,
                   .skipped = cache->skipped(),
                   .rebuilt_because = cache->rebuilt_because()};
     if (options.validation_fraction > 0) {

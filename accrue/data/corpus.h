@@ -47,6 +47,8 @@ struct Corpus {
     std::unique_ptr<Dataset> validation;
     int64_t documents = 0;
     int64_t tokens = 0;
+    // Documents that became text by a chat format.
+    int64_t conversations = 0;
     // Damaged lines, rows that count nothing and documents without a token.
     int64_t skipped = 0;
     // Why an older cache was not taken; empty if it was, or if there was none.

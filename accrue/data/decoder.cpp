@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -10,13 +11,15 @@ namespace {
 using Tokens = std::vector<std::string>;
 
 template <class Change>
-TextDecoder each_token(Change change) {
-    return [change = std::move(change)](Tokens tokens) {
-        for (std::string& token : tokens) {
-            token = change(std::move(token));
-        }
-        return tokens;
-    };
+TextDecoder each_token(Change change, TextDecoder::Sight sight = TextDecoder::Sight::token) {
+    return {.rewrite =
+                [change = std::move(change)](Tokens tokens) {
+                    for (std::string& token : tokens) {
+                        token = change(std::move(token));
+                    }
+                    return tokens;
+                },
+            .sight = sight};
 }
 
 std::string byte_or_token(std::string token) {
@@ -65,28 +68,40 @@ TextDecoder byte_fallback_decoder() {
 }
 
 TextDecoder fuse_decoder() {
-    return [](const Tokens& tokens) {
-        Tokens one(1);
-        for (const std::string& token : tokens) {
-            one.front() += token;
-        }
-        return one;
-    };
+    return {.rewrite =
+                [](const Tokens& tokens) {
+                    Tokens one(1);
+                    for (const std::string& token : tokens) {
+                        one.front() += token;
+                    }
+                    return one;
+                },
+            .sight = TextDecoder::Sight::all};
 }
 
 TextDecoder strip_decoder(const Strip& strip) {
-    return each_token([strip](const std::string& token) { return stripped(token, strip); });
+    return each_token([strip](const std::string& token) { return stripped(token, strip); },
+                      strip.from_end == 0 ? TextDecoder::Sight::begin : TextDecoder::Sight::token);
 }
 
 TextDecoder mark_decoder(std::string mark, PrependMark prepend) {
     const Normalizer first = replace_step(mark, prepend == PrependMark::never ? " " : "");
     const Normalizer other = replace_step(std::move(mark), " ");
-    return [first, other](Tokens tokens) {
-        for (size_t i = 0; i < tokens.size(); ++i) {
-            tokens[i] = i == 0 ? first(std::move(tokens[i])) : other(std::move(tokens[i]));
-        }
-        return tokens;
-    };
+    return {.rewrite =
+                [first, other](Tokens tokens) {
+                    for (size_t i = 0; i < tokens.size(); ++i) {
+                        tokens[i] = i == 0 ? first(std::move(tokens[i])) : other(std::move(tokens[i]));
+                    }
+                    return tokens;
+                },
+            .sight = TextDecoder::Sight::token};
+}
+
+bool rewrites_text(const std::vector<TextDecoder>& steps) {
+    const auto fuse = std::find_if(steps.begin(), steps.end(),
+                                   [](const TextDecoder& step) { return step.sight == TextDecoder::Sight::all; });
+    return std::any_of(fuse, steps.end(),
+                       [](const TextDecoder& step) { return step.sight == TextDecoder::Sight::token; });
 }
 
 }  // namespace accrue

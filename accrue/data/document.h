@@ -29,6 +29,8 @@ struct Document {
 struct ReaderOptions {
     std::string chat_format = "chatml";  // chatml, llama3, plain: how `messages` become text
     bool skip_bad = false;               // count and skip damaged lines instead of stopping
+    // Not empty: why no chat format is known. Then a line with `messages` is this error, whatever skip_bad says.
+    std::string chat_fault = {};
 };
 
 // Documents one after another, in constant memory.

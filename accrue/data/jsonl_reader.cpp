@@ -117,11 +117,17 @@ Json parse(const std::string& line) {
     }
 }
 
-Document document_of(const std::string& line, ChatFormat format) {
+// No damage of the line: nothing to be skipped.
+struct NoChatFormat {};
+
+Document document_of(const std::string& line, std::optional<ChatFormat> format) {
     const Json object = parse(line);
     Document document;
     if (object.contains("messages")) {
-        append_messages(document, object["messages"], format);
+        if (!format) {
+            throw NoChatFormat();
+        }
+        append_messages(document, object["messages"], *format);
     } else if (object.contains("completion") || (object.contains("prompt") && !object.contains("text"))) {
         append_text(document, string_of(object, "prompt", "the line"), false);
         append_text(document, string_of(object, "completion", "the line"), true);
@@ -141,7 +147,10 @@ bool is_blank(const std::string& line) {
 class JsonlReader final : public DocumentReader {
 public:
     JsonlReader(std::unique_ptr<InputStream> stream, const ReaderOptions& options)
-        : lines_(std::move(stream)), format_(chat_format_of(options.chat_format)), skip_bad_(options.skip_bad) {}
+        : lines_(std::move(stream)),
+          format_(options.chat_fault.empty() ? std::optional(chat_format_of(options.chat_format)) : std::nullopt),
+          chat_fault_(options.chat_fault),
+          skip_bad_(options.skip_bad) {}
 
     bool next(Document& document) override {
         while (next_line()) {
@@ -174,6 +183,9 @@ private:
         try {
             document = document_of(line_, format_);
             return true;
+        } catch (const NoChatFormat&) {
+            throw Error(cat(lines_.name(), ", line ", number_,
+                            " is a conversation, but it is not known how to write it: ", chat_fault_));
         } catch (const Error& error) {
             if (!skip_bad_) {
                 throw Error(cat(lines_.name(), ", line ", number_, ": ", error.what(),
@@ -185,7 +197,8 @@ private:
     }
 
     LineReader lines_;
-    ChatFormat format_;
+    std::optional<ChatFormat> format_;
+    std::string chat_fault_;
     bool skip_bad_;
     std::string line_;
     int64_t number_ = 0;

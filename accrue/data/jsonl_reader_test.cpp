@@ -50,7 +50,7 @@ TEST_F(JsonlReaderTest, MessagesAreWrittenInTheChosenFormat) {
     EXPECT_THAT(shown(read_all(file)), ElementsAre("[#<|im_start|>user\n][Hi][#<|im_end|>][#\n]"
                                                    "[#<|im_start|>assistant\n][!Ho][#!<|im_end|>][#\n]"));
     EXPECT_THAT(shown(read_all(file, {.chat_format = "llama3"})),
-                ElementsAre("[#<|start_header_id|>user<|end_header_id|>\n\n][Hi][#<|eot_id|>]"
+                ElementsAre("[#<|begin_of_text|>][#<|start_header_id|>user<|end_header_id|>\n\n][Hi][#<|eot_id|>]"
                             "[#<|start_header_id|>assistant<|end_header_id|>\n\n][!Ho][#!<|eot_id|>]"));
     EXPECT_THAT(shown(read_all(file, {.chat_format = "plain"})),
                 ElementsAre("[#User:][ Hi][#\n][#Assistant:][! Ho][#!\n]"));
@@ -156,6 +156,14 @@ TEST_F(JsonlReaderTest, AFileWithoutDocumentsIsAnErrorUnlessDamageIsSkipped) {
     EXPECT_THAT(error_of(write("a.jsonl", "")), AllOf(HasSubstr("a.jsonl is empty"), HasSubstr("Each line must be")));
     EXPECT_THAT(error_of(write("a.jsonl", "\n\n{\"text\": \"\"}\n")), HasSubstr("a.jsonl is empty"));
     EXPECT_TRUE(read_all(write("a.jsonl", "nonsense\n"), {.skip_bad = true}).empty());
+}
+
+// It is no damage of the line, so it is not skipped like one.
+TEST_F(JsonlReaderTest, AConversationWithoutAKnownFormatIsAnErrorThatSaysWhy) {
+    const ReaderOptions options{.chat_format = "", .skip_bad = true, .chat_fault = "the template is strange."};
+    const auto file = write("a.jsonl", "{\"text\": \"t\"}\n{}\n{\"messages\": []}\n");
+    EXPECT_THAT(error_of(file, options), AllOf(HasSubstr("a.jsonl, line 3"), HasSubstr("the template is strange.")));
+    EXPECT_THAT(shown(read_all(write("b.jsonl", R"({"text": "t"})"), options)), ElementsAre("[!t]"));
 }
 
 TEST_F(JsonlReaderTest, AnUnknownChatFormatIsAnErrorBeforeTheFirstLine) {

@@ -65,7 +65,7 @@ void build_into(const fs::path& folder, const std::string& key, const TokenSourc
                         source.files.size() > 1 ? " and the files after it have" : " has",
                         " no text: at least one document is needed"));
     }
-    writer.finish(key, build.skipped() + writer.empty_documents());
+    writer.finish(key, build.skipped() + writer.empty_documents(), build.conversations());
 }
 
 std::vector<FileState> states_of(const std::vector<fs::path>& files) {

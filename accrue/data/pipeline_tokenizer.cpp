@@ -81,7 +81,7 @@ public:
             }
         }
         for (const TextDecoder& step : parts_.decoders) {
-            tokens = step(std::move(tokens));
+            tokens = step.rewrite(std::move(tokens));
         }
         std::string text;
         for (const std::string& token : tokens) {
@@ -93,6 +93,7 @@ public:
         return text;
     }
 
+    [[nodiscard]] bool rewrites_text() const override { return accrue::rewrites_text(parts_.decoders); }
     [[nodiscard]] int64_t vocabulary() const override { return static_cast<int64_t>(parts_.texts.size()); }
     [[nodiscard]] std::optional<int32_t> end_of_document() const override { return parts_.end_of_document; }
     [[nodiscard]] std::string token_text(int32_t id) const override {

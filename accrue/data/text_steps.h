@@ -56,7 +56,15 @@ enum class CutAtMarks { yes, no };
 void split_by_all(const std::vector<Splitter>& splitters, const Piece& piece, const PieceSink& sink);
 
 // Rewrites tokens on their way back to text; what is left is joined.
-using TextDecoder = std::function<std::vector<std::string>(std::vector<std::string>)>;
+struct TextDecoder {
+    // What it looks at: only the begin of a token; a token as a whole, so that it would make something else of a token
+    // that goes on; or all tokens, to make one of them.
+    enum class Sight { begin, token, all };
+    std::function<std::vector<std::string>(std::vector<std::string>)> rewrite;
+    Sight sight = Sight::token;
+};
+// Does a list of steps give another begin of a text when the text goes on?
+[[nodiscard]] bool rewrites_text(const std::vector<TextDecoder>& steps);
 // Tokens spelled in the byte alphabet to bytes.
 [[nodiscard]] TextDecoder byte_level_decoder();
 [[nodiscard]] TextDecoder replace_decoder(std::string from, std::string to);

@@ -24,6 +24,11 @@ int64_t bytes_of(const Document& document) {
     return bytes;
 }
 
+bool is_conversation(const Document& document) {
+    return std::any_of(document.parts.begin(), document.parts.end(),
+                       [](const DocumentPart& part) { return part.has_markup; });
+}
+
 uint64_t content_hash(const Document& document) {
     uint64_t hash = 0;
     for (const DocumentPart& part : document.parts) {
@@ -119,6 +124,7 @@ bool TokenBuild::read_next(Document& document) {
         document.parts.clear();
         document.unfinished = false;
         if (reader_->next(document)) {
+            conversations_ += is_conversation(document) ? 1 : 0;
             return true;
         }
         skipped_ += reader_->skipped();

@@ -20,6 +20,8 @@ public:
     void run(const CacheProgressCallback& progress);
     // Damaged lines and rows that count nothing.
     [[nodiscard]] int64_t skipped() const { return skipped_; }
+    // Documents with marks of a chat format.
+    [[nodiscard]] int64_t conversations() const { return conversations_; }
 
 private:
     // Documents that one thread takes at once.
@@ -61,6 +63,7 @@ private:
     int64_t bytes_of_file_ = 0;
     int64_t bytes_of_files_before_ = 0;
     int64_t skipped_ = 0;
+    int64_t conversations_ = 0;
 };
 
 }  // namespace accrue

@@ -19,7 +19,7 @@ namespace accrue {
 //   checksums  one of 64 bits per block (block_sums.h) of tokens, then of counted, then of documents
 // and one file split-... per fraction that was asked for (document_selection.cpp).
 
-// 2: later pieces of a document are encoded without a prefix. 3: checksums.
+// 2: later pieces of a document are encoded without a prefix. 3: checksums, and conversations are counted.
 inline constexpr int32_t kTokenFormatVersion = 3;
 
 // What is kept of each document besides its tokens.
@@ -57,6 +57,8 @@ struct TokenHeader {
     int32_t token_bytes = 0;
     std::array<char, 32> key{};
     int64_t skipped = 0;
+    // Documents with marks of a chat format.
+    int64_t conversations = 0;
     DocumentFacts facts;
     // Of the file checksums.
     uint64_t checksum_of_checksums = 0;

@@ -66,7 +66,7 @@ void TokenWriter::add_counted(std::span<const uint8_t> counted) {
     counted_.write(std::as_bytes(std::span(words_)));
 }
 
-void TokenWriter::finish(const std::string& key, int64_t skipped) {
+void TokenWriter::finish(const std::string& key, int64_t skipped, int64_t conversations) {
     if (word_bits_ > 0) {
         counted_.write(std::as_bytes(std::span(&word_, 1)));
     }
@@ -79,8 +79,12 @@ void TokenWriter::finish(const std::string& key, int64_t skipped) {
     OutputFile checksums(folder_ / "checksums");
     checksums.write(std::as_bytes(std::span(sums)));
     checksums.close_synced();
-    TokenHeader header{
-        .magic = kTokenMagic, .token_bytes = token_bytes_, .key = {}, .skipped = skipped, .facts = facts_.facts()};
+    TokenHeader header{.magic = kTokenMagic,
+                       .token_bytes = token_bytes_,
+                       .key = {},
+                       .skipped = skipped,
+                       .conversations = conversations,
+                       .facts = facts_.facts()};
     key.copy(header.key.data(), header.key.size());
     header.checksum_of_checksums = hash64_of(std::as_bytes(std::span(sums)), 0);
     header.checksum = checksum_of(header);

@@ -65,7 +65,7 @@ public:
     // Documents without a token, which are left out.
     [[nodiscard]] int64_t empty_documents() const { return empty_documents_; }
     // Syncs everything and writes the header.
-    void finish(const std::string& key, int64_t skipped);
+    void finish(const std::string& key, int64_t skipped, int64_t conversations);
 
 private:
     void add_piece(const DocumentRecord& piece);

@@ -29,6 +29,9 @@ public:
     // Special::without leaves special tokens out. Ids that are not in the vocabulary write nothing. The result is bytes:
     // half a character stays half a character, so that text can be decoded piece by piece.
     [[nodiscard]] virtual std::string decode(std::span<const int32_t> ids, Special special) const = 0;
+    // Can ids that follow change the text of those before, beyond completing a character? Then nothing of the text is
+    // certain before the last id.
+    [[nodiscard]] virtual bool rewrites_text() const { return false; }
     // One more than the largest id.
     [[nodiscard]] virtual int64_t vocabulary() const = 0;
     // The id that stands between documents, where the tokenizer has one.

@@ -184,4 +184,14 @@ std::string normalized(std::string_view text, NormalForm form) {
     return result;
 }
 
+std::string_view trimmed(std::string_view text) {
+    while (!text.empty() && is_white_space(character_at(text, 0).value)) {
+        text.remove_prefix(character_at(text, 0).size);
+    }
+    while (!text.empty() && is_white_space(character_before(text, text.size()).value)) {
+        text.remove_suffix(character_before(text, text.size()).size);
+    }
+    return text;
+}
+
 }  // namespace accrue

@@ -28,6 +28,9 @@ void append_utf8(std::string& text, char32_t character);
 // A letter, mark, decimal digit or joining character, which is what single_word looks at beside an added token.
 [[nodiscard]] bool is_word_character(char32_t character);
 
+// Without the white space at both ends.
+[[nodiscard]] std::string_view trimmed(std::string_view text);
+
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
 // The text in a normal form. Bytes that are no UTF-8 stay as they are.
 [[nodiscard]] std::string normalized(std::string_view text, NormalForm form);

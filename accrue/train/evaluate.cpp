@@ -31,4 +31,33 @@ std::optional<Evaluation> evaluate_unless_stopped(Model& model, const Weights& w
     return Evaluation{.loss = tokens > 0 ? sum / static_cast<double>(tokens) : 0, .tokens = tokens};
 }
 
+int64_t counted_bytes(const Dataset& data, const Tokenizer& tokenizer) {
+    int64_t bytes = 0;
+    std::vector<int32_t> run;  // a token that is known, and counted ones behind it
+    const auto close_run = [&] {
+        if (run.size() > 1) {
+            bytes += std::ssize(tokenizer.decode(run, Special::without)) -
+                     std::ssize(tokenizer.decode(std::span(run).first(1), Special::without));
+        }
+        run.clear();
+    };
+    for (int64_t index = 0; index < data.size(); ++index) {
+        const Sample sample = data.sample(index);
+        for (size_t place = 0; place < sample.targets.size(); ++place) {
+            // The text of a document begins behind the end of another.
+            if (sample.targets[place] < 0 || sample.tokens[place] == tokenizer.end_of_document()) {
+                close_run();
+            }
+            if (sample.targets[place] >= 0) {
+                if (run.empty()) {
+                    run.push_back(sample.tokens[place]);
+                }
+                run.push_back(sample.targets[place]);
+            }
+        }
+        close_run();
+    }
+    return bytes;
+}
+
 }  // namespace accrue

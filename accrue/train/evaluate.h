@@ -24,4 +24,8 @@ struct Evaluation {
     Model& model, const Weights& weights, const Dataset& data, int64_t samples_at_once, const StopFlag& stop,
     const std::function<void(int64_t done, int64_t total)>& told = nullptr);
 
+// How long the counted targets of a dataset are as text. A token's bytes may depend on the one before it, so that it is
+// decoded together with that.
+[[nodiscard]] int64_t counted_bytes(const Dataset& data, const Tokenizer& tokenizer);
+
 }  // namespace accrue

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "accrue/base/random.h"
@@ -9,12 +10,16 @@
 namespace accrue {
 
 int32_t choose_token(std::vector<float> scores, const SamplingSettings& settings, uint64_t place) {
+    constexpr float kLowest = -std::numeric_limits<float>::infinity();
+    std::replace_if(
+        scores.begin(), scores.end(), [](float score) { return std::isnan(score); }, kLowest);
     std::vector<int32_t> order(scores.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
         return scores[static_cast<size_t>(a)] > scores[static_cast<size_t>(b)];
     });
-    if (settings.temperature <= 0) {
+    const double best = static_cast<double>(scores[static_cast<size_t>(order.front())]);
+    if (settings.temperature <= 0 || !std::isfinite(best)) {
         return order.front();
     }
     if (settings.top_k > 0 && settings.top_k < static_cast<int64_t>(order.size())) {
@@ -22,7 +27,6 @@ int32_t choose_token(std::vector<float> scores, const SamplingSettings& settings
     }
     std::vector<double> weights;
     double total = 0;
-    const double best = static_cast<double>(scores[static_cast<size_t>(order.front())]);
     for (const int32_t token : order) {
         weights.push_back(
             std::exp((static_cast<double>(scores[static_cast<size_t>(token)]) - best) / settings.temperature));
@@ -44,16 +48,16 @@ int32_t choose_token(std::vector<float> scores, const SamplingSettings& settings
 }
 
 void generate(Model& model, const Weights& weights, std::vector<int32_t> prompt, int64_t longest,
-              const SamplingSettings& settings, const std::function<void(int32_t)>& on_token) {
+              const SamplingSettings& settings, const std::function<Generation(int32_t)>& on_token) {
+    const std::vector<int32_t>& ends = settings.end_tokens;
     for (int64_t made = 0; made < settings.tokens; ++made) {
         const auto seen = std::min(prompt.size(), static_cast<size_t>(longest));
         const std::span<const int32_t> last(prompt.data() + (prompt.size() - seen), seen);
         const int32_t token = choose_token(model.next_scores(last, weights), settings, static_cast<uint64_t>(made));
-        if (token == settings.end_token) {
+        if (std::find(ends.begin(), ends.end(), token) != ends.end() || on_token(token) == Generation::ends) {
             return;
         }
         prompt.push_back(token);
-        on_token(token);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "accrue/train/generate.h"
 
+#include <limits>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -26,6 +27,16 @@ TEST(GenerateTest, TopKAndTopPLeaveOutTheUnlikely) {
     EXPECT_EQ(chosen({.temperature = 5, .top_k = 2}), (std::set<int32_t>{1, 3}));
     EXPECT_EQ(chosen({.temperature = 1, .top_p = 0.6}), std::set<int32_t>{1});  // e^3 of the whole is 0.64
     EXPECT_EQ(chosen({.temperature = 1, .top_p = 0.7}), (std::set<int32_t>{1, 3}));
+}
+
+TEST(GenerateTest, ScoresThatAreNoNumbersAreNotChosen) {
+    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    for (uint64_t place = 0; place < 50; ++place) {
+        EXPECT_EQ(choose_token({kNan, 1.0F, kNan, -kInfinity}, {.temperature = 1}, place), 1);
+        EXPECT_EQ(choose_token({kNan, 1.0F, kInfinity}, {.temperature = 1}, place), 2);
+        EXPECT_EQ(choose_token({kNan, kNan}, {.temperature = 1}, place), 0);
+    }
 }
 
 TEST(GenerateTest, FrequenciesFollowTheProbabilities) {

@@ -8,6 +8,7 @@
 #include "accrue/data/input_stream.h"
 #include "accrue/data/stories.h"
 #include "accrue/data/tokenizer_files.h"
+#include "accrue/train/chat_choice.h"
 #include "accrue/train/epoch.h"
 #include "accrue/train/run_folder.h"
 #include "accrue/train/start.h"
@@ -23,6 +24,11 @@ constexpr uint64_t kFirstValidationStory = 1'000'000'000;
 
 // Grains of about so many tokens keep the products busy on a CPU.
 constexpr int64_t kGrainTokens = 1024;
+
+constexpr const char* kHowToChoose =
+    " Choose one of them all the same with data.chat_format (of accrue eval: --chat-format); a model that is trained "
+    "so "
+    "describes it.";
 
 std::unique_ptr<Dataset> story_data(const Tokenizer& tokenizer, uint64_t first, int64_t bytes,
                                     int64_t sequence_length) {
@@ -167,7 +173,8 @@ void copy_tokenizer_files(const Settings& settings, const std::filesystem::path&
         given.empty() ? fs::path(settings.model.from) : (fs::is_directory(given) ? given : given.parent_path());
     for (const char* name :
          {"tokenizer.json", "tokenizer.model", "tokenizer.tiktoken", "qwen.tiktoken", "vocab.json", "merges.txt",
-          "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "generation_config.json"}) {
+          "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "generation_config.json",
+          "chat_template.jinja"}) {
         copy(folder / name, name);
     }
     // How a vocab.json cuts text may depend on the config.json beside it, and the run's is another.
@@ -185,6 +192,7 @@ Corpus open_run_files(const Settings& settings, const std::vector<std::string>& 
     if (only_rows && settings.data.layout == "packed" && settings.data.validation_fraction == 0) {
         return {.train = open_token_rows(files), .validation = nullptr, .rebuilt_because = {}};
     }
+    const ChatChoice chat = choose_chat_format(settings);
     const UnknownTokenizer unknown;
     if (tokenizer == nullptr) {
         check_are_ids(files);
@@ -195,7 +203,9 @@ Corpus open_run_files(const Settings& settings, const std::vector<std::string>& 
                         .layout = settings.data.layout == "padded" ? Layout::padded : Layout::packed,
                         .reset_attention = settings.data.reset_attention,
                         .validation_fraction = settings.data.validation_fraction,
-                        .reader = {.chat_format = settings.data.chat_format, .skip_bad = settings.data.skip_bad},
+                        .reader = {.chat_format = chat.format,
+                                   .skip_bad = settings.data.skip_bad,
+                                   .chat_fault = chat.fault.empty() ? "" : chat.fault + kHowToChoose},
                         .end_token = {},
                         .threads = static_cast<int>(settings.compute.threads),
                         .progress = progress},
@@ -245,11 +255,15 @@ void check_tokens(const Dataset& data, const ModelConfig& model) {
 RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress) {
     RunInputs inputs;
     inputs.tokenizer = open_run_tokenizer(settings);
+    const ChatChoice chat = choose_chat_format(settings);
+    settings.data.chat_format = chat.format.empty() ? settings.data.chat_format : chat.format;
     if (settings.data.train.empty()) {
         inputs.train = story_data(*inputs.tokenizer, 0, kStoryBytes, settings.data.sequence_length);
     } else {
         Corpus corpus = open_run_files(settings, settings.data.train, inputs.tokenizer.get(), progress);
         inputs.train = std::move(corpus.train);
+        inputs.conversations = corpus.conversations;
+        inputs.notes = corpus.conversations > 0 ? chat_notes(chat, inputs.tokenizer.get()) : std::vector<std::string>();
         inputs.validation = settings.data.validation.empty() ? std::move(corpus.validation) : nullptr;
     }
     if (!inputs.validation) {

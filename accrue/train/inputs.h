@@ -20,6 +20,8 @@ struct RunInputs {
     std::unique_ptr<Dataset> train;
     std::unique_ptr<Dataset> validation;   // none = no validation
     std::unique_ptr<Tokenizer> tokenizer;  // none = token ids whose text is not known
+    int64_t conversations = 0;             // documents of the training data that data.chat_format made text of
+    std::vector<std::string> notes = {};   // what a user should know before the run
 
     [[nodiscard]] int64_t longest_sample() const;
 };

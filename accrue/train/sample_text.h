@@ -14,22 +14,8 @@ namespace accrue {
 // minutes. `prompt` tokens to go on from, at most `longest` in a pass.
 [[nodiscard]] int64_t shown_tokens(int64_t parameters, int64_t prompt, int64_t longest);
 
-// Hands a growing text on: each piece once, and no character before it is complete.
-class TextPieces {
-public:
-    explicit TextPieces(std::function<void(std::string_view piece)> out) : out_(std::move(out)) {}
-
-    // All of the text so far.
-    void show(std::string_view text);
-    // All of it, and nothing more will come.
-    void end(std::string_view text);
-
-private:
-    std::function<void(std::string_view)> out_;
-    std::string shown_;
-};
-
-// Lets a model go on from a prompt, by shown_tokens(), and hands the text on as it comes, the prompt first. Ends early when
+// Lets a model go on from a prompt, by shown_tokens(), and hands the text on as it comes, the prompt first, with control
+// characters made visible. Ends early when
 // `stop` is set.
 void show_sample(Model& model, const Weights& weights, const Tokenizer& tokenizer, std::vector<int32_t> prompt,
                  int64_t longest, const std::function<void(std::string_view piece)>& out, const StopFlag& stop);

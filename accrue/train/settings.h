@@ -32,7 +32,7 @@ struct Settings {
         std::string layout = "packed";
         bool reset_attention = false;
         double validation_fraction = 0;
-        std::string chat_format = "chatml";
+        std::string chat_format = "auto";
         bool skip_bad = false;
         bool operator==(const Data&) const = default;
     } data;

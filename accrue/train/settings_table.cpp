@@ -137,8 +137,9 @@ std::vector<Setting> data_settings() {
          .bounds = {.at_least = 0, .below = 1}},
         {.name = "chat_format",
          .place = [](Settings& s) -> SettingPlace { return &s.data.chat_format; },
-         .meaning = "how the messages of a .jsonl file become text",
-         .values = {"chatml", "llama3", "plain"}},
+         .meaning =
+             "how the messages of a .jsonl file become text; auto = as the model's own template says, else chatml",
+         .values = {"auto", "chatml", "llama3", "plain"}},
         {.name = "skip_bad",
          .place = [](Settings& s) -> SettingPlace { return &s.data.skip_bad; },
          .meaning = "are damaged lines counted and skipped instead of stopping the run?"},

@@ -19,6 +19,7 @@
 #include "accrue/observe/history.h"
 #include "accrue/observe/metrics.h"
 #include "accrue/observe/report.h"
+#include "accrue/train/chat_choice.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/epoch.h"
 #include "accrue/train/evaluate.h"
@@ -202,6 +203,9 @@ void Trainer::begin(const StopFlag& stop) {
     for (const auto& [step, from, to] : numerics_.changes) {
         progress_.note(
             fmt::format("bits: since step {} those of {}, before those of {}", step, text_of(to), text_of(from)));
+    }
+    for (const std::string& note : inputs_.notes) {
+        progress_.note(note);
     }
     for (const std::string& note : notes_on(*inputs_.train, "training data")) {
         progress_.note(note);
@@ -393,6 +397,9 @@ void Trainer::finish(const StopFlag& stop) {
     progress_.watch().doing = RunWatch::Doing::finishing;
     write_model(stop);
     copy_tokenizer_files(inputs_.settings, folder_.model());
+    if (inputs_.conversations > 0) {
+        describe_chat_format(folder_.model(), inputs_.settings.data.chat_format);
+    }
     write_report();
 }
 

@@ -132,10 +132,19 @@ def model_config():
         write("model_config", model, (SEEDS.parents[1] / "golden" / model / "config.json").read_text())
 
 
+def chat_template():
+    turn = "{{ '<|im_start|>' + message['role'] + '\\n' + message.content | trim + '<|im_end|>\\n' }}"
+    write("chat_template", "loop", "{%- for message in messages %}\n" + turn + "\n{%- endfor %}\n")
+    write("chat_template", "rest", "{# all else #}{% set n = namespace(x=0, y=[1, 'a']) %}{% macro m() %}{% endmacro %}"
+          "{% for m in messages[1:][::-1] %}{% if not loop.first and (n.x % 2 == 0 or m is defined) %}{% set n.x = n.x + 1 %}"
+          "{{ (bos_token if 'r' in m.role else none) ~ m['content'].strip() ~ {'k': 1}['k'] }}{% elif tools %}x{% else %}"
+          "{{ range(0, messages | length) | last }}{% endif %}{% endfor %}")
+
+
 def token_cache():
     records = [(40, 20, 1, 2, 9, 0, 3), (60, 20, 3, 4, 5, 0, 0), (100, 10, 5, 6, 7, 1, 39)]
     write("token_cache", "documents", b"".join(struct.pack("<qqQQiIq", *record) for record in records))
 
 
-for make in [tokenizer_json, tokenizer_ranks, all_safetensors, gguf, jsonl, bin_files, model_config, token_cache]:
+for make in [tokenizer_json, tokenizer_ranks, all_safetensors, gguf, jsonl, bin_files, model_config, chat_template, token_cache]:
     make()

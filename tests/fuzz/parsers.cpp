@@ -15,7 +15,7 @@ void without_errors(std::string_view bytes) {
     }
 }
 
-constexpr std::array<Parser, 10> kParsers = {{
+constexpr std::array<Parser, 11> kParsers = {{
     {"tokenizer_json", without_errors<run_tokenizer_json>},
     {"tokenizer_ranks", without_errors<run_tokenizer_ranks>},
     {"sentencepiece", without_errors<run_sentencepiece>},
@@ -24,6 +24,7 @@ constexpr std::array<Parser, 10> kParsers = {{
     {"gguf_model", without_errors<run_gguf_model>},
     {"model_config", without_errors<run_model_config>},
     {"jsonl", without_errors<run_jsonl>},
+    {"chat_template", without_errors<run_chat_template>},
     {"bin", without_errors<run_bin>},
     {"token_cache", without_errors<run_token_cache>},
 }};

@@ -24,6 +24,7 @@ void run_gguf(std::string_view bytes);
 void run_gguf_model(std::string_view bytes);
 void run_model_config(std::string_view bytes);
 void run_jsonl(std::string_view bytes);
+void run_chat_template(std::string_view bytes);
 void run_bin(std::string_view bytes);
 void run_token_cache(std::string_view bytes);
 
