@@ -10,6 +10,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/replace_folder.h"
 
 namespace accrue {
 namespace {
@@ -131,16 +132,14 @@ std::vector<TensorToStore> named_tensors(const ParameterList& parameters, std::s
 }
 
 void write_model_folder(const fs::path& folder, const ModelConfig& config, const ParameterList& parameters,
-                        std::span<const float> weights) {
-    const fs::path partial = folder.parent_path() / cat(".", folder.filename().string(), ".partial");
-    fs::remove_all(partial);
-    fs::create_directories(partial);
-    write_text(partial / "config.json", config.source_json);
-    write_safetensors(partial / "model.safetensors", named_tensors(parameters, weights));
-    sync_folder(partial);
-    fs::remove_all(folder);
-    fs::rename(partial, folder);
-    sync_folder(folder.parent_path());
+                        std::span<const float> weights, const std::function<void(const fs::path& folder)>& add_files) {
+    replace_folder(folder, [&](const fs::path& aside) {
+        write_text(aside / "config.json", config.source_json);
+        write_safetensors(aside / "model.safetensors", named_tensors(parameters, weights));
+        if (add_files) {
+            add_files(aside);
+        }
+    });
 }
 
 }  // namespace accrue

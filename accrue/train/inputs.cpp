@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "accrue/base/error.h"
+#include "accrue/base/file.h"
 #include "accrue/data/document.h"
 #include "accrue/data/input_stream.h"
 #include "accrue/data/stories.h"
@@ -97,7 +98,7 @@ void copy_tokenizer_files(const Settings& settings, const std::filesystem::path&
     const fs::path given = settings.data.tokenizer;
     const auto copy = [&](const fs::path& from, const std::string& name) {
         if (fs::is_regular_file(from)) {
-            fs::copy_file(from, model_folder / name, fs::copy_options::overwrite_existing);
+            write_text(model_folder / name, read_text(from));
         }
     };
     if (fs::is_regular_file(given)) {

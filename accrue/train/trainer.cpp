@@ -250,8 +250,8 @@ void Trainer::write_report() const {
 void Trainer::finish() {
     const View<float> master = engine_.weights.master;
     write_model_folder(folder_.model(), inputs_.model, engine_.model.parameters(),
-                       std::span<const float>(master.data, static_cast<size_t>(master.columns)));
-    copy_tokenizer_files(inputs_.settings, folder_.model());
+                       std::span<const float>(master.data, static_cast<size_t>(master.columns)),
+                       [&](const std::filesystem::path& model) { copy_tokenizer_files(inputs_.settings, model); });
     write_report();
     summary_.sample = sample_of_text();
 }
