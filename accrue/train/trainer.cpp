@@ -182,10 +182,11 @@ void Trainer::after_step(const StepReport& report, MetricsFile& metrics) {
     }
     around.peak_bytes = peak_resident_bytes();
     around.planned_bytes = plan_.plan().arena_bytes;
-    // The line is written before the checkpoint: a resume cuts lines behind its checkpoint, but cannot write missing
-    // ones.
+    // The line is written, and safe from a power cut, before the checkpoint: a resume cuts lines behind its checkpoint,
+    // but cannot write missing ones.
     metrics.append(metrics_line(report, around));
     if (due(run.checkpoint_steps)) {
+        metrics.sync();
         save_checkpoint();
     }
     summary_.loss_before = summary_.loss_before ? summary_.loss_before : report.loss;
@@ -272,6 +273,7 @@ TrainSummary Trainer::run(const StopFlag& stop) {
             summary_.end = TrainSummary::End::stopped;
             summary_.grains_of_open_window =
                 engine_.sum.ledger().grains() - static_cast<int64_t>(engine_.sum.ledger().missing().size());
+            metrics.sync();
             save_checkpoint();
         }
     }
