@@ -186,21 +186,4 @@ fs::path check_output_folder(const OutputPlace& place, const std::vector<std::st
     return path;
 }
 
-void move_folder_into_place(const fs::path& from, const fs::path& to) {
-    std::error_code failure;
-    if (!fs::exists(to, failure)) {
-        fs::rename(from, to);
-        return;
-    }
-    if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) {
-        fs::remove_all(from, failure);  // now the old one
-        return;
-    }
-    const fs::path old = aside_of(to) += ".old";
-    fs::remove_all(old);
-    fs::rename(to, old);
-    fs::rename(from, to);
-    fs::remove_all(old, failure);
-}
-
 }  // namespace accrue

@@ -29,8 +29,4 @@ struct OutputPlace {
 // Where something is written before it is renamed to its name: beside it, hidden. Whatever has that name is ours.
 [[nodiscard]] std::filesystem::path aside_of(const std::filesystem::path& path);
 
-// Puts a complete folder in the place of another, or where nothing is. A process that is killed here leaves the old folder
-// or the new one there, where the file system can exchange two names in one step.
-void move_folder_into_place(const std::filesystem::path& from, const std::filesystem::path& to);
-
 }  // namespace accrue

@@ -153,18 +153,5 @@ TEST_F(OutputPathTest, AFolderOfOutputAndAnInputDoNotOverlap) {
     EXPECT_EQ(folder_error(folder_ / "model-bf16", {folder_ / "model"}, Overwrite::no), "");
 }
 
-TEST_F(OutputPathTest, AFolderTakesThePlaceOfAnother) {
-    fs::create_directory(folder_ / "new");
-    write_text(folder_ / "new" / "a.json", "new");
-    fs::create_directory(folder_ / "out");
-    write_text(folder_ / "out" / "b.json", "old");
-    move_folder_into_place(folder_ / "new", folder_ / "out");
-    EXPECT_EQ(read_text(folder_ / "out" / "a.json"), "new");
-    EXPECT_FALSE(fs::exists(folder_ / "out" / "b.json"));
-    EXPECT_FALSE(fs::exists(folder_ / "new"));
-    move_folder_into_place(folder_ / "out", folder_ / "elsewhere");
-    EXPECT_EQ(read_text(folder_ / "elsewhere" / "a.json"), "new");
-}
-
 }  // namespace
 }  // namespace accrue

@@ -4,6 +4,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/replace_folder.h"
 #include "accrue/model/gguf_layout.h"
 #include "accrue/model/parameters.h"
 #include "accrue/tensor/safetensors.h"
@@ -54,23 +55,13 @@ int64_t bytes_in(const fs::path& folder) {
 
 int64_t write_hf(const fs::path& output, const ModelConfig& config, const ParameterList& parameters,
                  std::span<const float> weights, const ExportRequest& request) {
-    const fs::path partial = aside_of(output);
-    fs::remove_all(partial);
-    fs::create_directories(partial);
-    try {
-        write_text(partial / "config.json", config_json(config, request.format));
-        write_weights(partial / "model.safetensors", parameters, weights, request.format);
+    replace_folder(output, [&](const fs::path& aside) {
+        write_text(aside / "config.json", config_json(config, request.format));
+        write_weights(aside / "model.safetensors", parameters, weights, request.format);
         for (const fs::path& file : request.files) {
-            write_text(partial / file.filename(), read_text(file));
+            write_text(aside / file.filename(), read_text(file));
         }
-        sync_folder(partial);
-        move_folder_into_place(partial, output);
-    } catch (...) {
-        std::error_code ignored;
-        fs::remove_all(partial, ignored);
-        throw;
-    }
-    sync_folder(output.parent_path());
+    });
     return bytes_in(output);
 }
 

@@ -12,7 +12,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
-#include "accrue/base/output_path.h"
+#include "accrue/base/replace_folder.h"
 
 namespace accrue {
 namespace {
@@ -197,15 +197,15 @@ std::vector<TensorToStore> named_tensors(const ParameterList& parameters, std::s
 }
 
 void write_model_folder(const fs::path& folder, const ModelConfig& config, const ParameterList& parameters,
-                        std::span<const float> weights, const std::function<void(int64_t)>& wrote) {
-    const fs::path partial = aside_of(folder);
-    fs::remove_all(partial);
-    fs::create_directories(partial);
-    write_text(partial / "config.json", config.source_json);
-    write_safetensors(partial / "model.safetensors", named_tensors(parameters, weights), wrote);
-    sync_folder(partial);
-    move_folder_into_place(partial, folder);
-    sync_folder(folder.parent_path());
+                        std::span<const float> weights, const std::function<void(int64_t)>& wrote,
+                        const std::function<void(const fs::path& folder)>& add_files) {
+    replace_folder(folder, [&](const fs::path& aside) {
+        write_text(aside / "config.json", config.source_json);
+        write_safetensors(aside / "model.safetensors", named_tensors(parameters, weights), wrote);
+        if (add_files) {
+            add_files(aside);
+        }
+    });
 }
 
 }  // namespace accrue

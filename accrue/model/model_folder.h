@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -19,10 +20,12 @@ namespace accrue {
 void load_model_weights(const std::filesystem::path& folder, const ParameterList& parameters, std::span<float> weights,
                         const LongWork& work = {});
 
-// Writes a Hugging Face model folder: config.json and model.safetensors, nothing that varies from run to run. The
-// folder appears whole: it is written aside and renamed. `wrote` is called with the bytes of each piece.
+// Writes a Hugging Face model folder: config.json and model.safetensors, nothing that varies from run to run, and what
+// `add_files` puts beside them. The folder appears whole, and one that is there already stays until then. `wrote` is called
+// with the bytes of each piece.
 void write_model_folder(const std::filesystem::path& folder, const ModelConfig& config, const ParameterList& parameters,
-                        std::span<const float> weights, const std::function<void(int64_t bytes)>& wrote = nullptr);
+                        std::span<const float> weights, const std::function<void(int64_t bytes)>& wrote = nullptr,
+                        const std::function<void(const std::filesystem::path& folder)>& add_files = nullptr);
 
 // The tensors of a flat buffer by name, to be written.
 [[nodiscard]] std::vector<TensorToStore> named_tensors(const ParameterList& parameters, std::span<const float> flat);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/temporary_folder.h"
 
@@ -45,6 +46,29 @@ TEST_F(ModelFolderTest, ThreadsReadTheSameWeightsAndTellHowFarTheyAre) {
     EXPECT_EQ(weights, load(golden("qwen3"), list));
     EXPECT_EQ(told.front(), 0);
     EXPECT_EQ(told.back(), list.trainable() * 4);
+}
+
+// A model without its tokenizer is a model that nobody can use.
+TEST_F(ModelFolderTest, FilesBesideTheWeightsAppearWithThemAndTheOldModelStaysUntilThen) {
+    const ModelConfig config = read_model_config(golden("llama"), 24);
+    const ParameterList list = decoder_parameters(config).list;
+    const std::vector<float> weights = load(golden("llama"), list);
+    const fs::path model = folder_ / "model";
+    const auto write = [&](const std::string& tokenizer) {
+        write_model_folder(model, config, list, weights, nullptr, [&](const fs::path& aside) {
+            EXPECT_TRUE(!fs::exists(model) || read_text(model / "tokenizer.json") == "old");
+            if (tokenizer.empty()) {
+                throw Error("no room");
+            }
+            write_text(aside / "tokenizer.json", tokenizer);
+        });
+    };
+    write("old");
+    EXPECT_THROW(write(""), Error);
+    EXPECT_EQ(read_text(model / "tokenizer.json"), "old");
+    EXPECT_EQ(load(model, list), weights);
+    write("new");
+    EXPECT_EQ(read_text(model / "tokenizer.json"), "new");
 }
 
 TEST_F(ModelFolderTest, ShardsAreReadAsOneModel) {

@@ -66,6 +66,16 @@ void MetricsFile::append(const nlohmann::ordered_json& line) {
                     cut ? "" : "; its last line is incomplete"));
 }
 
+void MetricsFile::sync() {
+    // EINVAL: what stands in the file's place (a pipe, a device) cannot be synced.
+    if (fsync(descriptor_) != 0 && errno != EINVAL) {
+        throw Error(cat("cannot write metrics to ", path_.string(), ": ", reason(errno)));
+    }
+    if (!std::exchange(name_is_synced_, true)) {
+        sync_folder(path_.has_parent_path() ? path_.parent_path() : std::filesystem::path("."));
+    }
+}
+
 void MetricsFile::keep_steps(const std::filesystem::path& path, int64_t last_step) {
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored)) {

@@ -21,6 +21,9 @@ public:
     // infinities are written as null.
     void append(const nlohmann::ordered_json& line);
 
+    // Makes all lines so far safe from a power cut, and the file's name with them.
+    void sync();
+
     // Cuts the file back to its first lines that are whole, valid and have a "step" of at most last_step, so that a
     // resumed run can go on behind them. No file, nothing to cut.
     static void keep_steps(const std::filesystem::path& path, int64_t last_step);
@@ -33,6 +36,7 @@ public:
 private:
     std::filesystem::path path_;
     int descriptor_ = -1;
+    bool name_is_synced_ = false;
 };
 
 }  // namespace accrue

@@ -162,7 +162,7 @@ void copy_tokenizer_files(const Settings& settings, const std::filesystem::path&
     const fs::path given = settings.data.tokenizer;
     const auto copy = [&](const fs::path& from, const std::string& name) {
         if (fs::is_regular_file(from)) {
-            fs::copy_file(from, model_folder / name, fs::copy_options::overwrite_existing);
+            write_text(model_folder / name, read_text(from));
         }
     };
     if (fs::is_regular_file(given) && !is_vocabulary_file(given)) {

@@ -110,6 +110,7 @@ private:
     void finish(const StopFlag& stop);
     void write_report() const;
     void write_model(const StopFlag& stop);
+    void add_companions(const std::filesystem::path& model) const;
     void show_text(const StopFlag& stop);
 
     const RunInputs& inputs_;
@@ -311,10 +312,11 @@ void Trainer::after_step(const StepReport& report, MetricsFile& metrics, const S
     }
     around.peak_bytes = peak_resident_bytes();
     around.planned_bytes = plan_.plan().arena_bytes;
-    // The line is written before the checkpoint: a resume cuts lines behind its checkpoint, but cannot write missing
-    // ones.
+    // The line is written, and safe from a power cut, before the checkpoint: a resume cuts lines behind its checkpoint,
+    // but cannot write missing ones.
     metrics.append(metrics_line(report, around));
     if (due(run.checkpoint_steps)) {
+        metrics.sync();
         save_checkpoint();
     }
     summary_.loss_before = summary_.loss_before ? summary_.loss_before : report.loss;
@@ -382,8 +384,9 @@ void Trainer::write_model(const StopFlag& stop) {
     const auto total = static_cast<int64_t>(weights.size_bytes());
     std::atomic<int64_t> written = 0;
     auto writing = std::async(std::launch::async, [&] {
-        write_model_folder(folder_.model(), inputs_.model, engine_.model.parameters(), weights,
-                           [&](int64_t bytes) { written += bytes; });
+        write_model_folder(
+            folder_.model(), inputs_.model, engine_.model.parameters(), weights,
+            [&](int64_t bytes) { written += bytes; }, [&](const std::filesystem::path& model) { add_companions(model); });
     });
     show_text(stop);
     WorkProgress bar = progress_.work("writing the model", "bytes");
@@ -393,13 +396,17 @@ void Trainer::write_model(const StopFlag& stop) {
     writing.get();
 }
 
+// What a model needs beside its weights to be used elsewhere.
+void Trainer::add_companions(const std::filesystem::path& model) const {
+    copy_tokenizer_files(inputs_.settings, model);
+    if (inputs_.conversations > 0) {
+        describe_chat_format(model, inputs_.settings.data.chat_format);
+    }
+}
+
 void Trainer::finish(const StopFlag& stop) {
     progress_.watch().doing = RunWatch::Doing::finishing;
     write_model(stop);
-    copy_tokenizer_files(inputs_.settings, folder_.model());
-    if (inputs_.conversations > 0) {
-        describe_chat_format(folder_.model(), inputs_.settings.data.chat_format);
-    }
     write_report();
 }
 
@@ -430,6 +437,7 @@ TrainSummary Trainer::run(const StopFlag& stop) {
             after_step(*report, metrics, stop);
         }
         if (!report || summary_.end == TrainSummary::End::stopped) {
+            metrics.sync();
             stop_here();
         }
     }
