@@ -129,8 +129,10 @@ protected:
             }
             ASSERT_TRUE(last_.exit_code == 128 + SIGKILL || last_.exit_code == 128 + SIGTERM || last_.exit_code == 3)
                 << last_.output;
-            stopped_inside_ +=
-                last_.output.find("with 0 grain(s)") == std::string::npos && last_.exit_code == 3 ? 1 : 0;
+            const bool is_inside =
+                last_.output.find("grain(s) of the next window already added") != std::string::npos &&
+                last_.output.find("with 0 grain(s)") == std::string::npos;
+            stopped_inside_ += is_inside && last_.exit_code == 3 ? 1 : 0;
             arguments = {"train",
                          "--resume",
                          (folder_ / run).string(),
