@@ -149,7 +149,11 @@ TEST(WrongUseTest, ExitCodesAreInTheHelp) {
     for (const char* words : {"Exit codes:", "  0  done", "  1  an error", "  2  wrong use", "  3  accrue train was"}) {
         EXPECT_NE(help.find(words), std::string::npos) << words << " in: " << help;
     }
-    EXPECT_NE(run_program({"train", "--help"}).output.find("the exit code is 3"), std::string::npos);
+    for (const auto& [command, words] : {std::pair{"train", "the exit code is 3"},
+                                         {"verify", "Exit code: 0 if everything compared is the same, 1 if not."},
+                                         {"plan", "Exit code: 0 if a plan fits, 1 if none does."}}) {
+        EXPECT_NE(run_program({command, "--help"}).output.find(words), std::string::npos) << command;
+    }
 }
 
 TEST(WrongUseTest, AWindowLargerThanTheDataIsAllTheData) {

@@ -57,6 +57,7 @@ void add_plan_command(CLI::App& app, PlanCommand& command, ExitCode& code) {
     plan->add_flag("--measure", command.measures, "Run real micro-batches of the chosen plan and of its cuts too");
     plan->add_flag("--typical", command.typical, "Measure nothing: predict the speed of an ordinary processor");
     plan->add_flag("--json", command.json, "Print JSON instead of text");
+    plan->footer("Exit code: 0 if a plan fits, 1 if none does.");
     plan->callback([&] { code = run_plan(command); });
 }
 

@@ -98,6 +98,7 @@ void add_verify_command(CLI::App& app, VerifyCommand& command, ExitCode& code, c
         ->excludes("--set")
         ->excludes("--step")
         ->excludes("--grains");
+    verify->footer("Exit code: 0 if everything compared is the same, 1 if not.");
     verify->callback([&code, &command, &parts] { code = run_verify(command, parts); });
 }
 
