@@ -113,7 +113,9 @@ public:
         engine_.choose(way.plan.choices);
         engine_.rules.micro_batch_grains = way.plan.micro_batch_grains;
         arena_.keep(way.plan.arena_bytes);
-        const WindowSize size{.samples = way.samples, .tokens = 0, .grain_samples = engine_.rules.window.grain_samples};
+        WindowSize size = engine_.rules.window;
+        size.samples = way.samples;
+        size.tokens = 0;
         const auto window_from = [this, size](const DataPosition& position) {
             return loader_.window_from(position, size);
         };

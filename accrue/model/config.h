@@ -63,8 +63,6 @@ struct ModelConfig {
 // "tiny", "gpt2-124m", "llama-350m", "llama-1.5b"; an error lists them. tiny's vocabulary is that of the byte
 // tokenizer.
 [[nodiscard]] ModelConfig preset_config(const std::string& name);
-// The same for a tokenizer of so many words, if that is more than the preset has.
-[[nodiscard]] ModelConfig preset_config_for(const std::string& name, int64_t vocabulary);
 [[nodiscard]] std::vector<std::string> preset_names();
 // All that a model computes by, as JSON: two models with the same text compute the same. Where the configuration came from and how
 // weights were initialized is not in it.

@@ -392,12 +392,5 @@ TEST(Preset, AnUnknownNameIsRefusedWithTheKnown) {
     }
 }
 
-TEST(Preset, GrowsToALargerTokenizer) {
-    EXPECT_EQ(preset_config_for("tiny", 257), preset_config("tiny"));
-    const ModelConfig grown = preset_config_for("tiny", 2001);
-    EXPECT_EQ(grown.vocabulary, 2048);
-    EXPECT_EQ(parse_model_config(grown.source_json, "test", 0), grown);
-}
-
 }  // namespace
 }  // namespace accrue

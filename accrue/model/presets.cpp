@@ -1,7 +1,5 @@
 #include <array>
 
-#include <nlohmann/json.hpp>
-
 #include "accrue/base/error.h"
 #include "accrue/model/config.h"
 
@@ -124,17 +122,6 @@ ModelConfig preset_config(const std::string& name) {
         known += cat(known.empty() ? "" : ", ", preset.name);
     }
     throw Error(cat("there is no preset \"", name, "\"; the presets are ", known, "."));
-}
-
-ModelConfig preset_config_for(const std::string& name, int64_t vocabulary) {
-    constexpr int64_t kMultiple = 64;  // products like even sizes
-    ModelConfig preset = preset_config(name);
-    if (vocabulary <= preset.vocabulary) {
-        return preset;
-    }
-    auto json = nlohmann::ordered_json::parse(preset.source_json);
-    json["vocab_size"] = (vocabulary + kMultiple - 1) / kMultiple * kMultiple;
-    return parse_model_config(json.dump(2) + "\n", "preset " + name, 0);
 }
 
 std::vector<std::string> preset_names() {

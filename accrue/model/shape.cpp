@@ -181,10 +181,10 @@ void write_words(const ModelShape& full, OrderedJson& json) {
 }  // namespace
 
 ModelConfig shaped_config(const std::string& preset, const ModelShape& shape, const Words& words) {
-    if (!preset.empty() && shape == ModelShape{}) {
-        return preset_config_for(preset, words.count);
-    }
     const ModelConfig base = preset.empty() ? ModelConfig{} : preset_config(preset);
+    if (!preset.empty() && shape == ModelShape{} && words.count <= base.vocabulary) {
+        return base;
+    }
     OrderedJson json;
     if (preset.empty()) {
         json = family_json(shape.family);
