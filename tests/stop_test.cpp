@@ -61,11 +61,12 @@ protected:
         StopFlag stop{stop_at < 0};
         RunInputs inputs = open_inputs(settings(run));
         inputs.validation = std::make_unique<StoppingDataset>(std::move(inputs.validation), stop, stop_at);
-        const RunFolder folder =
-            fs::exists(folder_ / run) ? RunFolder{folder_ / run} : create_run_folder(inputs.settings);
+        RunClaim claim =
+            fs::exists(folder_ / run) ? RunClaim::of_run(folder_ / run, Overwrite::no)
+                                      : RunClaim::of_new_run(inputs.settings, {}, Overwrite::no);
         std::FILE* nowhere = std::fopen("/dev/null", "w");
         Progress progress(nowhere, false, 4);
-        const TrainSummary summary = train(inputs, folder, progress, stop);
+        const TrainSummary summary = train(inputs, claim, progress, stop);
         std::fclose(nowhere);
         return summary;
     }
@@ -139,20 +140,22 @@ private:
     StopFlag& stop_;
 };
 
-TEST_F(StopTest, AStopWhileTheSampleIsWrittenLeavesTheSampleOutAndTheRunIsDone) {
+TEST_F(StopTest, AStopWhileTheSampleIsWrittenEndsItAndTheRunIsDone) {
     StopFlag stop{false};
     RunInputs inputs = open_inputs(settings("run"));
     inputs.tokenizer = std::make_unique<StoppingTokenizer>(stop);
-    const RunFolder folder = create_run_folder(inputs.settings);
-    std::FILE* nowhere = std::fopen("/dev/null", "w");
-    Progress progress(nowhere, false, 4);
-    const TrainSummary summary = train(inputs, folder, progress, stop);
-    std::fclose(nowhere);
+    RunClaim claim = RunClaim::of_new_run(inputs.settings, {}, Overwrite::no);
+    std::FILE* screen = std::fopen((folder_ / "screen").c_str(), "w");
+    Progress progress(screen, false, 4);
+    const TrainSummary summary = train(inputs, claim, progress, stop);
+    std::fclose(screen);
     EXPECT_TRUE(stop);
     EXPECT_EQ(summary.end, TrainSummary::End::done);
-    EXPECT_EQ(summary.sample, "");
-    EXPECT_TRUE(fs::exists(folder.model() / "model.safetensors"));
-    EXPECT_TRUE(fs::exists(folder.report()));
+    const std::string said = read_text(folder_ / "screen");
+    const std::string sample = said.substr(said.find("It writes:"));
+    EXPECT_LE(std::count(sample.begin(), sample.end(), 'x'), 16 + 1) << "the prompt and one token of up to 300";
+    EXPECT_TRUE(fs::exists(claim.folder().model() / "model.safetensors"));
+    EXPECT_TRUE(fs::exists(claim.folder().report()));
 }
 
 }  // namespace

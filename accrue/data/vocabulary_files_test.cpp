@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 
-fs::path golden_folder(const std::string& name) {
+fs::path folder_of_golden(const std::string& name) {
     return fs::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name;
 }
 
@@ -29,7 +29,7 @@ class VocabularyFilesTest : public testing::Test {
 protected:
     // The tokens and merges of a golden tokenizer as the older files have them.
     void write_files_of(const std::string& name) const {
-        const Json model = Json::parse(read_text(golden_folder(name) / "tokenizer.json")).at("model");
+        const Json model = Json::parse(read_text(folder_of_golden(name) / "tokenizer.json")).at("model");
         write("vocab.json", model.at("vocab"));
         std::string merges = "#version: 0.2\n";
         for (const Json& merge : model.at("merges")) {
@@ -58,10 +58,10 @@ protected:
 
     void expect_like(const std::string& name) const {
         const auto older = open_tokenizer(folder_.path());
-        const auto newer = open_tokenizer(golden_folder(name));
+        const auto newer = open_tokenizer(folder_of_golden(name));
         EXPECT_EQ(older->vocabulary(), newer->vocabulary());
         EXPECT_EQ(older->end_of_document(), newer->end_of_document());
-        for (const Json& one : Json::parse(read_text(golden_folder(name) / "cases.json"))) {
+        for (const Json& one : Json::parse(read_text(folder_of_golden(name) / "cases.json"))) {
             const auto text = one.at("text").get<std::string>();
             EXPECT_EQ(older->encode(text, Special::without), newer->encode(text, Special::without)) << text;
             EXPECT_EQ(older->encode_plain(text), newer->encode_plain(text)) << text;
@@ -99,7 +99,7 @@ TEST_F(VocabularyFilesTest, WithoutAClassTheModelDecides) {
 
 TEST_F(VocabularyFilesTest, ATokenizerJsonBesideThemIsTaken) {
     write_small_files();
-    fs::copy_file(golden_folder("tokenizer-gpt2/tokenizer.json"), folder_ / "tokenizer.json");
+    fs::copy_file(folder_of_golden("tokenizer-gpt2/tokenizer.json"), folder_ / "tokenizer.json");
     EXPECT_EQ(open_tokenizer(folder_.path())->vocabulary(), 2000);
 }
 

@@ -69,7 +69,7 @@ void MetricsFile::append(const nlohmann::ordered_json& line) {
 void MetricsFile::sync() {
     // EINVAL: what stands in the file's place (a pipe, a device) cannot be synced.
     if (fsync(descriptor_) != 0 && errno != EINVAL) {
-        throw Error(cat("cannot write metrics to ", path_.string(), ": ", reason(errno)));
+        throw Error(cat("cannot write metrics to ", path_.string(), ": ", write_failure_text(errno)));
     }
     if (!std::exchange(name_is_synced_, true)) {
         sync_folder(path_.has_parent_path() ? path_.parent_path() : std::filesystem::path("."));

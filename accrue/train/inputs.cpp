@@ -171,10 +171,9 @@ void copy_tokenizer_files(const Settings& settings, const std::filesystem::path&
     }
     const fs::path folder =
         given.empty() ? fs::path(settings.model.from) : (fs::is_directory(given) ? given : given.parent_path());
-    for (const char* name :
-         {"tokenizer.json", "tokenizer.model", "tokenizer.tiktoken", "qwen.tiktoken", "vocab.json", "merges.txt",
-          "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "generation_config.json",
-          "chat_template.jinja"}) {
+    for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer.tiktoken", "qwen.tiktoken", "vocab.json",
+                             "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                             "generation_config.json", "chat_template.jinja"}) {
         copy(folder / name, name);
     }
     // How a vocab.json cuts text may depend on the config.json beside it, and the run's is another.

@@ -386,7 +386,8 @@ void Trainer::write_model(const StopFlag& stop) {
     auto writing = std::async(std::launch::async, [&] {
         write_model_folder(
             folder_.model(), inputs_.model, engine_.model.parameters(), weights,
-            [&](int64_t bytes) { written += bytes; }, [&](const std::filesystem::path& model) { add_companions(model); });
+            [&](int64_t bytes) { written += bytes; },
+            [&](const std::filesystem::path& model) { add_companions(model); });
     });
     show_text(stop);
     WorkProgress bar = progress_.work("writing the model", "bytes");
