@@ -60,7 +60,7 @@ TEST_F(OpenTokenizerTest, AFileWithoutATokenizerSaysSoAndWhatToDo) {
     expect_error(" \n", "is empty", "Copy it again");
     for (const char* contents :
          {"{}", R"({"model": null})", R"({"model": {}})", R"({"version": "1.0"})", R"({"a": 0, "b": 1})"}) {
-        expect_error(contents, "there is no tokenizer in this file", "Copy the tokenizer.json again");
+        expect_error(contents, "there is no tokenizer in it", "Copy the tokenizer.json again");
     }
     expect_error("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "Git LFS pointer",
                  "git lfs pull");

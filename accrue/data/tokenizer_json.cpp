@@ -176,16 +176,10 @@ TokenizerParts parts_of_json(const Json& json) {
     return parts;
 }
 
-// {}, or a file of another kind.
-void check_has_model(const Json& json) {
-    const bool has_model = json.is_object() && json.contains("model") && json.at("model").is_object() &&
-                           json.at("model").contains("vocab");
-    if (!has_model) {
-        throw Error(
-            "there is no tokenizer in this file: it has no \"model\" with a \"vocab\". Copy the tokenizer.json again, "
-            "or "
-            "name another tokenizer. (For a vocab.json, name the folder that also has its merges.txt.)");
-    }
+// Not in {}, nor in a file of another kind.
+bool has_model(const Json& json) {
+    return json.is_object() && json.contains("model") && json.at("model").is_object() &&
+           json.at("model").contains("vocab");
 }
 
 }  // namespace
@@ -202,15 +196,20 @@ Json parse_tokenizer_file(std::string_view contents) {
 std::unique_ptr<Tokenizer> tokenizer_of_json(std::string_view contents, const std::string& name) {
     try {
         const Json json = parse_tokenizer_file(contents);
-        check_has_model(json);
-        TokenizerParts parts = parts_of_json(json);
-        parts.fingerprint = hash_of(std::as_bytes(std::span(contents)));
-        return make_tokenizer(std::move(parts));
+        if (has_model(json)) {
+            TokenizerParts parts = parts_of_json(json);
+            parts.fingerprint = hash_of(std::as_bytes(std::span(contents)));
+            return make_tokenizer(std::move(parts));
+        }
     } catch (const Json::exception& error) {
         throw Error(cat(name, " is not a tokenizer.json: ", error.what()));
     } catch (const Error& error) {
         throw Error(cat(name, ": ", error.what()));
     }
+    throw Error(cat(name,
+                    " is not a tokenizer.json: there is no tokenizer in it, as it has no \"model\" with a \"vocab\". ",
+                    "Copy the tokenizer.json again, or name another tokenizer. (For a vocab.json, name the folder that "
+                    "also has its merges.txt.)"));
 }
 
 }  // namespace accrue

@@ -258,7 +258,7 @@ TEST(TokenizerJsonTest, BrokenFilesAreNamed) {
     EXPECT_THAT(opening("/model/vocab/a", "9999999999"), ThrowsMessage<Error>(HasSubstr("which is not in 0..")));
     EXPECT_THAT(opening("/added_tokens", R"([{"id": 2, "content": "<s>"}])"),
                 ThrowsMessage<Error>(HasSubstr("the added token <s> has the id 2, which is ab in the vocabulary")));
-    EXPECT_THAT(opening("/model", "{}"), ThrowsMessage<Error>(HasSubstr("small.json: there is no tokenizer in this")));
+    EXPECT_THAT(opening("/model", "{}"), ThrowsMessage<Error>(HasSubstr("small.json is not a tokenizer.json")));
     EXPECT_THAT(opening("/model/vocab", "3"), ThrowsMessage<Error>(HasSubstr("small.json")));
     EXPECT_THAT([] { (void)tokenizer_of_json("{", "cut.json"); },
                 ThrowsMessage<Error>(HasSubstr("cut.json is not a tokenizer.json")));
