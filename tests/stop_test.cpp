@@ -61,9 +61,8 @@ protected:
         StopFlag stop{stop_at < 0};
         RunInputs inputs = open_inputs(settings(run));
         inputs.validation = std::make_unique<StoppingDataset>(std::move(inputs.validation), stop, stop_at);
-        RunClaim claim =
-            fs::exists(folder_ / run) ? RunClaim::of_run(folder_ / run, Overwrite::no)
-                                      : RunClaim::of_new_run(inputs.settings, {}, Overwrite::no);
+        RunClaim claim = fs::exists(folder_ / run) ? RunClaim::of_run(folder_ / run, Overwrite::no)
+                                                   : RunClaim::of_new_run(inputs.settings, {}, Overwrite::no);
         std::FILE* nowhere = std::fopen("/dev/null", "w");
         Progress progress(nowhere, false, 4);
         const TrainSummary summary = train(inputs, claim, progress, stop);

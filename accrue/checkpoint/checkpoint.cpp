@@ -82,26 +82,11 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
          entry.increment(fault)) {
         entries.push_back(entry->path());
     }
-    return entries;
-}
-
-// Clears up after a writer that was killed: half a checkpoint goes; a replaced one comes back if nothing took its
-// place.
-void settle(const fs::path& folder) {
-    for (const fs::path& entry : entries_of(folder)) {
-        const std::string name = entry.filename().string();
-        const bool hidden = name.starts_with(cat(".", kStep));
-        if (hidden && name.ends_with(kReplaced)) {
-            const fs::path place = folder / name.substr(1, name.size() - 1 - kReplaced.size());
-            if (is_there(place)) {
-                remove_tree(entry);
-            } else {
-                rename_or_fail(entry, place);
-            }
-        } else if (hidden && name.ends_with(kPartial)) {
-            remove_tree(entry);
-        }
+    // What cannot be read must not look like what is not there: a run would begin again.
+    if (fault && fault != std::errc::no_such_file_or_directory && fault != std::errc::not_a_directory) {
+        throw Error(cat("cannot read the folder ", folder.string(), ": ", fault.message()));
     }
+    return entries;
 }
 
 int64_t tensor_bytes(const std::vector<CheckpointFile>& files) {
@@ -144,7 +129,7 @@ void write_files(const fs::path& partial, const std::vector<CheckpointFile>& fil
 }
 
 // Puts a complete partial folder in its place. Linux can exchange two folders in one step; where a file system cannot,
-// the older one stands aside for a moment, and settle() brings it back if that moment is the last.
+// the older one stands aside for a moment, and settle_checkpoints() brings it back if that moment is the last.
 void move_into_place(const fs::path& folder, int64_t step, const fs::path& partial) {
     const fs::path place = checkpoint_path(folder, step);
     if (!is_there(place)) {
@@ -226,10 +211,27 @@ fs::path checkpoint_path(const fs::path& folder, int64_t step) {
     return folder / cat(kStep, step);
 }
 
+void settle_checkpoints(const fs::path& folder) {
+    for (const fs::path& entry : entries_of(folder)) {
+        const std::string name = entry.filename().string();
+        const bool hidden = name.starts_with(cat(".", kStep));
+        if (hidden && name.ends_with(kReplaced)) {
+            const fs::path place = folder / name.substr(1, name.size() - 1 - kReplaced.size());
+            if (is_there(place)) {
+                remove_tree(entry);
+            } else {
+                rename_or_fail(entry, place);
+            }
+        } else if (hidden && name.ends_with(kPartial)) {
+            remove_tree(entry);
+        }
+    }
+}
+
 void write_checkpoint(const fs::path& folder, int64_t step, const std::vector<CheckpointFile>& files,
                       const std::string& state_json, const LongWork& work) {
     make_folder(folder);
-    settle(folder);
+    settle_checkpoints(folder);
     const fs::path partial = aside(folder, step, kPartial);
     try {
         make_folder(partial);

@@ -33,6 +33,10 @@ struct CheckpointEntry {
     std::optional<std::string> damage;  // what is wrong with it: "file weights.safetensors is missing"
 };
 
+// Clears up after a writer that was killed, as write_checkpoint does: half a checkpoint goes, and one that stood aside comes
+// back if nothing took its place. One writer at a time.
+void settle_checkpoints(const std::filesystem::path& folder);
+
 // All step-N in a folder, ascending, with the damage that shows without reading them: no manifest that can be read, a
 // file missing or of another size. No folder, no steps.
 [[nodiscard]] std::vector<CheckpointEntry> survey_checkpoints(const std::filesystem::path& folder);

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <system_error>
@@ -199,6 +200,10 @@ int run_and_say_errors(int argc, char** argv) try { return run(argc, argv); } ca
     return static_cast<int>(ExitCode::error);
 } catch (const std::bad_alloc&) {
     say_error("out of memory. Choose a smaller model, sequence or micro-batch.");
+    return static_cast<int>(ExitCode::error);
+} catch (const std::filesystem::filesystem_error& error) {
+    say_error(cat(error.path1().empty() ? "a file" : error.path1().string(),
+                  " cannot be read or written: ", error.code().message()));
     return static_cast<int>(ExitCode::error);
 } catch (const std::exception& error) {
     const auto* failure = dynamic_cast<const std::system_error*>(&error);

@@ -68,6 +68,21 @@ CacheProgressCallback told_as_validation(const CacheProgressCallback& progress) 
     };
 }
 
+// Where the tokenizer is: what the settings name, or, once that is gone, what the run kept of it.
+std::filesystem::path tokenizer_place(const Settings& settings) {
+    namespace fs = std::filesystem;
+    const fs::path given = settings.data.tokenizer.empty() ? settings.model.from : settings.data.tokenizer;
+    if (given.empty() || given == "byte" || fs::exists(given) || settings.run.folder.empty()) {
+        return given;
+    }
+    const fs::path kept = RunFolder{settings.run.folder}.tokenizer();
+    if (!fs::is_directory(kept)) {
+        return given;
+    }
+    // A file of ranks may have any name, and then lies there alone.
+    return tokenizer_file_in(kept) ? kept : fs::directory_iterator(kept)->path();
+}
+
 // The model as the run's newest checkpoint has it that can tell: in this all of a run agree, and which of them is damaged
 // is found and said later.
 std::optional<ModelConfig> stored_model_config(const Settings& settings, int64_t longest) {
@@ -121,11 +136,9 @@ int64_t default_grain_samples(int64_t longest_sample) {
 }
 
 std::unique_ptr<Tokenizer> open_run_tokenizer(const Settings& settings) {
-    if (!settings.data.tokenizer.empty()) {
-        return open_tokenizer(settings.data.tokenizer);
-    }
-    if (!settings.model.from.empty() && tokenizer_file_in(settings.model.from)) {
-        return open_tokenizer(settings.model.from);
+    const std::filesystem::path place = tokenizer_place(settings);
+    if (!settings.data.tokenizer.empty() || std::filesystem::is_regular_file(place) || tokenizer_file_in(place)) {
+        return open_tokenizer(place);
     }
     const auto files = expand_files(settings.data.train);
     if (!files.empty() && std::all_of(files.begin(), files.end(), holds_ids)) {
@@ -159,7 +172,7 @@ ModelConfig run_model_config(const Settings& settings, const Tokenizer* tokenize
 
 void copy_tokenizer_files(const Settings& settings, const std::filesystem::path& model_folder) {
     namespace fs = std::filesystem;
-    const fs::path given = settings.data.tokenizer;
+    const fs::path given = tokenizer_place(settings);
     const auto copy = [&](const fs::path& from, const std::string& name) {
         if (fs::is_regular_file(from)) {
             write_text(model_folder / name, read_text(from));
@@ -169,8 +182,7 @@ void copy_tokenizer_files(const Settings& settings, const std::filesystem::path&
         copy(given, given.extension() == ".json" ? "tokenizer.json" : given.filename().string());
         return;
     }
-    const fs::path folder =
-        given.empty() ? fs::path(settings.model.from) : (fs::is_directory(given) ? given : given.parent_path());
+    const fs::path folder = fs::is_directory(given) ? given : given.parent_path();
     for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer.tiktoken", "qwen.tiktoken", "vocab.json",
                              "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
                              "generation_config.json", "chat_template.jinja"}) {
@@ -179,6 +191,14 @@ void copy_tokenizer_files(const Settings& settings, const std::filesystem::path&
     // How a vocab.json cuts text may depend on the config.json beside it, and the run's is another.
     if (const auto file = tokenizer_file_in(folder); file && is_vocabulary_file(*file)) {
         write_text(model_folder / "tokenizer.json", tokenizer_json_of_vocabulary(folder));
+    }
+}
+
+void keep_tokenizer(const Settings& settings, const std::filesystem::path& folder) {
+    std::filesystem::create_directories(folder);
+    copy_tokenizer_files(settings, folder);
+    if (std::filesystem::is_empty(folder)) {
+        std::filesystem::remove(folder);
     }
 }
 

@@ -46,6 +46,10 @@ struct RunInputs {
 // Puts the tokenizer's files beside a trained model, so that it can be used elsewhere. Nothing to do for bytes.
 void copy_tokenizer_files(const Settings& settings, const std::filesystem::path& model_folder);
 
+// The same for a run that begins, so that it can go on when the tokenizer's own place is gone. Makes the folder, if there is
+// anything to keep.
+void keep_tokenizer(const Settings& settings, const std::filesystem::path& folder);
+
 // Files as samples, by the settings: rows of .safetensors as they are, everything else through the token cache.
 [[nodiscard]] Corpus open_run_files(const Settings& settings, const std::vector<std::string>& names,
                                     const Tokenizer* tokenizer, const CacheProgressCallback& progress = nullptr);

@@ -66,11 +66,16 @@ bool is_resolved(const fs::path& run_toml) {
     return read_text(run_toml).starts_with(kResolvedSettingsMark);
 }
 
-// Half a checkpoint of a process that was killed is all there is.
+// Half a file or folder of a process that was killed: whatever has such a name is ours.
+bool is_partial(const fs::path& entry) {
+    const std::string name = entry.filename().string();
+    return name.starts_with('.') && name.ends_with(".partial");
+}
+
+// Half a checkpoint is all there is.
 bool holds_only_partial(const fs::path& checkpoints) {
-    return fs::is_directory(checkpoints) &&
-           std::all_of(fs::directory_iterator(checkpoints), fs::directory_iterator(),
-                       [](const auto& entry) { return entry.path().filename().string().starts_with(".step-"); });
+    return fs::is_directory(checkpoints) && std::all_of(fs::directory_iterator(checkpoints), fs::directory_iterator(),
+                                                        [](const auto& entry) { return is_partial(entry.path()); });
 }
 
 // What a start of ours leaves that did not come to its first checkpoint.
@@ -81,8 +86,7 @@ bool is_left_by_a_start(const RunFolder& folder, const fs::path& entry) {
     if (entry == folder.settings()) {
         return is_resolved(entry);
     }
-    return entry == folder.metrics() || entry == folder.lock() || entry == folder.tokenizer() ||
-           entry == folder.root / "run.toml.partial";
+    return entry == folder.metrics() || entry == folder.lock() || entry == folder.tokenizer() || is_partial(entry);
 }
 
 // Is `path` this file or folder, or does it lie in it? Both without links.
@@ -184,6 +188,7 @@ RunClaim RunClaim::of_run(const fs::path& root, Overwrite overwrite) {
                 " holds no run.toml, so there is no run to continue. Give the folder that accrue train printed."));
     }
     RunClaim claim(folder, Kind::continued, false);
+    settle_checkpoints(folder.checkpoints());
     if (overwrite == Overwrite::no && !folder.has_checkpoints() && fs::exists(folder.model())) {
         throw Error(cat(root.string(),
                         " holds a model but no checkpoint, so that the run would begin again and "
@@ -226,8 +231,16 @@ void RunClaim::begin(const Settings& settings) {
              {folder_.checkpoints(), folder_.model(), folder_.tokenizer(), folder_.report(), folder_.metrics()}) {
             fs::remove_all(old);
         }
+        for (const auto& entry : fs::directory_iterator(folder_.root)) {
+            if (is_partial(entry.path())) {
+                fs::remove_all(entry.path());
+            }
+        }
     }
     begun_ = true;
+    if (kind_ == Kind::new_run) {
+        keep_tokenizer(settings, folder_.tokenizer());
+    }
     Settings resolved = settings;
     resolved.run.folder = fs::absolute(folder_.root).lexically_normal().string();
     write_text(folder_.settings(), to_toml(resolved));

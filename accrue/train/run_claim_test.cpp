@@ -80,7 +80,7 @@ TEST_F(RunClaimTest, BeginWritesTheSettingsAndTheEndRemovesTheLock) {
 
 TEST_F(RunClaimTest, WhatAnUnfinishedStartLeftIsStartedAfresh) {
     put("run/run.toml", to_toml(settings_));
-    put("run/run.toml.partial");
+    put("run/.run.toml.partial");
     put("run/run.lock");
     put("run/metrics.jsonl");
     put("run/tokenizer/tokenizer.json");
@@ -92,7 +92,7 @@ TEST_F(RunClaimTest, WhatAnUnfinishedStartLeftIsStartedAfresh) {
 
 TEST_F(RunClaimTest, AnythingElseIsRefusedAndStays) {
     for (const char* name : {"model/model.safetensors", "report.html", "notes.txt", "checkpoints/step-3/state.json",
-                             "checkpoints/mine", ".hidden"}) {
+                             "checkpoints/mine", "checkpoints/.step-3.replaced/manifest.json", ".hidden"}) {
         put(fs::path("run") / name);
         EXPECT_THAT(refusal(), HasSubstr(cat("is not empty: it holds ", fs::path(name).begin()->string(), ".")));
         EXPECT_TRUE(fs::exists(folder_ / "run" / name));

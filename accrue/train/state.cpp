@@ -210,7 +210,7 @@ void check_model(const std::filesystem::path& checkpoint, const Json& stored, co
         if (found != value) {
             throw Error(cat(checkpoint.string(), " belongs to another model: it was trained with ", key, " = ",
                             found.dump(), ", and the configuration now says ", value.dump(),
-                            ". Put the model's config.json back as it was, or start a new run."));
+                            ". Put the model's config.json or the settings back as they were, or start a new run."));
         }
     }
 }

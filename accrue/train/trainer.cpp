@@ -26,6 +26,7 @@
 #include "accrue/train/load_ahead.h"
 #include "accrue/train/metrics_line.h"
 #include "accrue/train/newest_checkpoint.h"
+#include "accrue/train/run_texts.h"
 #include "accrue/train/sample_text.h"
 #include "accrue/train/start.h"
 #include "accrue/train/state.h"
@@ -36,24 +37,6 @@ namespace {
 
 // A run that cannot compute a finite gradient three times in a row will not recover by itself.
 constexpr int64_t kMostSkipsInARow = 3;
-
-std::string window_text(const Settings& settings) {
-    return settings.window.tokens > 0 ? fmt::format("{} tokens", settings.window.tokens)
-                                      : fmt::format("{} samples", settings.window.samples);
-}
-
-// The number formats of sums and, where they are not fp32, of moments.
-std::string formats_text(const Settings& settings) {
-    const std::string& moments = settings.optimizer.moments;
-    return cat("sums ", settings.compute.sums, moments == "fp32" ? "" : ", moments " + moments);
-}
-
-std::string fresh_weights_text(const std::filesystem::path& folder) {
-    const bool has_weights = std::filesystem::exists(folder / "model.safetensors") ||
-                             std::filesystem::exists(folder / "model.safetensors.index.json");
-    return cat(folder.string(), has_weights ? " has weights, but model.weights is \"fresh\"" : " has no weights",
-               ": starting from fresh ones");
-}
 
 // One run in this process: built once, then stepped.
 class Trainer {
@@ -361,20 +344,9 @@ void Trainer::show_text(const StopFlag& stop) {
 }
 
 void Trainer::write_report() const {
-    const Settings& settings = inputs_.settings;
-    write_text(
-        folder_.report(),
-        report_html(folder_.metrics(),
-                    {.title = "accrue: " + folder_.root.filename().string(),
-                     .facts = {{"Model", name_of(settings.model)},
-                               {"Parameters", std::to_string(engine_.model.parameters().trainable())},
-                               {"Window", window_text(settings)},
-                               {"Grain", fmt::format("{} sample(s)", settings.window.grain_samples)},
-                               {"Sequence", fmt::format("up to {} tokens", inputs_.longest_sample())},
-                               {"Optimizer", fmt::format("{}, rate {:g}", settings.optimizer.name, engine_.rules.rate)},
-                               {"Numbers", fmt::format("{}, {}", settings.compute.dtype, formats_text(settings))},
-                               {"Device", kernels_->description()},
-                               {"Seed", std::to_string(settings.run.seed)}}}));
+    write_text(folder_.report(),
+               report_html(folder_.metrics(), {.title = "accrue: " + folder_.root.filename().string(),
+                                               .facts = facts_of(inputs_, engine_, kernels_->description())}));
 }
 
 // The model is written while its first text is read: both only look at the weights.

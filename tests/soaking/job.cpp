@@ -73,8 +73,7 @@ std::string line_of(Text kind, const std::string& words) {
             return Json{{"text", words}}.dump() + "\n";
         case Text::conversations:
             return Json{{"messages",
-                         {{{"role", "user"}, {"content", "Tell me a story."}},
-                          {{"role", "assistant"}, {"content", words}}}}}
+                         {{{"role", "user"}, {"content", "Hi."}}, {{"role", "assistant"}, {"content", words}}}}}
                        .dump() +
                    "\n";
     }
