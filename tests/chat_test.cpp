@@ -189,7 +189,6 @@ protected:
               {"vocab", vocabulary},
               {"merges", {"▁ a"}},
               {"unk_token", "<unk>"},
-              {"byte_fallback", true},
               {"fuse_unk", true}}}};
         write_text(folder_ / "model" / "tokenizer.json", tokenizer.dump());
     }

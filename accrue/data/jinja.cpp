@@ -9,7 +9,7 @@ namespace accrue {
 namespace {
 
 // Far more than any chat template needs for a few short messages.
-constexpr int64_t kMostSteps = 200'000;
+constexpr int64_t kMostSteps = 20'000;
 constexpr size_t kMostBytes = size_t{1} << 20;
 constexpr int kDeepestBlock = 50;
 
