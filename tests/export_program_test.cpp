@@ -210,7 +210,7 @@ TEST_F(ExportProgramTest, ATokenizerThatLlamaCppCannotHoldIsSaidOrRefused) {
     expect_says({"export", "model", "--to", "gguf", "--output", "d.gguf"}, {"the tokenizer has 700 tokens"}, 1);
     write_text(tokenizer, "{}");
     expect_says({"export", "model", "--to", "gguf", "--output", "c.gguf"},
-                {"model/tokenizer.json: there is no tokenizer in this file"}, 1);
+                {"model/tokenizer.json is not a tokenizer.json: there is no tokenizer in it"}, 1);
 }
 
 TEST_F(ExportProgramTest, WrongUseAndBadSourcesAreErrors) {
