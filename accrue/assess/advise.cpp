@@ -223,8 +223,14 @@ void Adviser::look_at_threads() {
         if (threads < 1 || threads == now || inputs_.settings.compute.device == "reference") {
             continue;
         }
+        // Each thread wants some memory for itself.
+        Planner planner(settings_to_plan(inputs_), inputs_.model, inputs_.longest_sample(), threads);
+        Plan plan = planner.plan_of(advice_.plan.choices, advice_.plan.micro_batch_grains);
+        if (process_bytes(base_, planner, plan) > advice_.budget.bytes) {
+            continue;
+        }
         Pool pool(threads);
-        Change change = change_to(cat("compute.threads = ", threads), advice_.plan);
+        Change change = change_to(cat("compute.threads = ", threads), std::move(plan));
         change.threads = threads;
         predict(change, request_.instruments.rates(inputs_, pool, room()));
         advice_.changes.push_back(std::move(change));

@@ -263,6 +263,19 @@ TEST_F(AdviseTest, ThreadsAreHalvedAndRaisedToAllThereAre) {
     EXPECT_EQ(change_named(advice, "compute.threads = 4"), nullptr);
 }
 
+// Each thread takes memory for itself, which the trial of a change must have.
+TEST_F(AdviseTest, MoreThreadsArePlannedWithTheirMemory) {
+    const RunInputs inputs = small_inputs(64, 2);
+    AdviseRequest request = on({});
+    request.processors = 16;
+    const Advice advice = find_advice(inputs, no_limit(), request);
+    const Change* more = change_named(advice, "compute.threads = 16");
+    ASSERT_NE(more, nullptr);
+    Planner planner(inputs.settings, inputs.model, inputs.longest_sample(), 16);
+    EXPECT_EQ(more->plan.arena_bytes, planner.plan_of(more->plan.choices, more->plan.micro_batch_grains).arena_bytes);
+    EXPECT_GT(more->plan.arena_bytes, advice.plan.arena_bytes);
+}
+
 TEST_F(AdviseTest, TheWindowIsWeighedAgainstTheNoiseOfARun) {
     const NoiseScale noise{.steps = 20, .below_noise = 2, .tokens = 1e7};
     AdviseRequest request = on({});

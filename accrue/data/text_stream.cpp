@@ -6,7 +6,7 @@
 namespace accrue {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+constexpr std::string_view kReplacementMark = "\xEF\xBF\xBD";
 // A character has at most four bytes, so that at most three wait for the last one.
 constexpr size_t kMostWaiting = 3;
 
@@ -30,8 +30,8 @@ size_t settled_size(std::string_view text) {
         }
     }
     size_t end = text.size();
-    for (size_t count = 0; count < kMostWaiting && text.substr(0, end).ends_with(kReplacement); ++count) {
-        end -= kReplacement.size();
+    for (size_t count = 0; count < kMostWaiting && text.substr(0, end).ends_with(kReplacementMark); ++count) {
+        end -= kReplacementMark.size();
     }
     return end;
 }
