@@ -120,10 +120,10 @@ protected:
     }
     // An endless run whose windows take far longer than what lies between them, on any machine.
     [[nodiscard]] std::map<std::string, std::string> long_windows(const std::string& run) const {
-        write_ragged_data(folder_ / "long.safetensors", {.samples = 600});
+        write_ragged_data(folder_ / "long.safetensors", {.samples = 200});
         std::map<std::string, std::string> values = endless(run);
         values["data.train"] = (folder_ / "long.safetensors").string();
-        values["window.samples"] = "300";
+        values["window.samples"] = "100";
         return values;
     }
     // A run that never ends by itself, so that every signal finds it at work.
