@@ -266,7 +266,7 @@ std::vector<int64_t> list_checkpoints(const fs::path& folder) {
 }
 
 std::optional<std::string> damage_of(const fs::path& checkpoint, const LongWork& work) {
-    if (const auto damage = damage_without_reading(checkpoint)) {
+    if (auto damage = damage_without_reading(checkpoint)) {
         return damage;
     }
     const Manifest manifest = read_manifest(checkpoint).value_or(Manifest{});

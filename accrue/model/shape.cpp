@@ -181,7 +181,7 @@ void write_words(const ModelShape& full, OrderedJson& json) {
 }  // namespace
 
 ModelConfig shaped_config(const std::string& preset, const ModelShape& shape, const Words& words) {
-    const ModelConfig base = preset.empty() ? ModelConfig{} : preset_config(preset);
+    ModelConfig base = preset.empty() ? ModelConfig{} : preset_config(preset);
     if (!preset.empty() && shape == ModelShape{} && words.count <= base.vocabulary) {
         return base;
     }

@@ -71,7 +71,7 @@ CacheProgressCallback told_as_validation(const CacheProgressCallback& progress) 
 // Where the tokenizer is: what the settings name, or, once that is gone, what the run kept of it.
 std::filesystem::path tokenizer_place(const Settings& settings) {
     namespace fs = std::filesystem;
-    const fs::path given = settings.data.tokenizer.empty() ? settings.model.from : settings.data.tokenizer;
+    fs::path given = settings.data.tokenizer.empty() ? settings.model.from : settings.data.tokenizer;
     if (given.empty() || given == "byte" || fs::exists(given) || settings.run.folder.empty()) {
         return given;
     }
