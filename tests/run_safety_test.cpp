@@ -171,6 +171,19 @@ TEST_F(RunSafetyTest, ARunGoesOnWithoutTheFolderItsModelCameFrom) {
     EXPECT_EQ(read_text(folder_ / "run/model/config.json"), read_text(folder_ / "whole/model/config.json"));
 }
 
+TEST_F(RunSafetyTest, ARunGoesOnWithoutThePlaceOfItsTokenizer) {
+    write_text(folder_ / "source/tokenizer.json", tokenizer_of_letters({"<|endoftext|>"}));
+    write_text(folder_ / "book.txt", "it was a dark and stormy night and the rain fell in torrents except at times");
+    const std::vector<std::string> text = {"data.train=" + (folder_ / "book.txt").string(), "data.sequence_length=8"};
+    ASSERT_EQ(run_program(start("whole", 4, text)).exit_code, 0);
+    stopped_run("run", text);
+    fs::rename(folder_ / "source", folder_ / "moved");
+    const ProgramResult result = run_program(resume("run"));
+    ASSERT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_EQ(model_hash("run"), model_hash("whole"));
+    EXPECT_EQ(read_text(folder_ / "run/model/tokenizer.json"), read_text(folder_ / "whole/model/tokenizer.json"));
+}
+
 TEST_F(RunSafetyTest, OtherBitsAreRefusedOrRecorded) {
     if (cpu::best_instruction_set() <= cpu::InstructionSet::avx2) {
         GTEST_SKIP() << "this processor has one instruction set for runs";

@@ -264,6 +264,24 @@ TEST_F(CheckpointTest, TheStateAloneIsReadOnlyWhereItIsRight) {
                 HasSubstr("its manifest has no state.json"));
 }
 
+// A run that goes on may never write another one, and must find all there are.
+TEST_F(CheckpointTest, SettlingRemovesHalvesAndBringsBackWhatStoodAside) {
+    write(3);
+    write(5);
+    std::filesystem::rename(checkpoint_path(folder_, 5), folder_ / ".step-5.replaced");
+    std::filesystem::create_directories(folder_ / ".step-7.partial");
+    settle_checkpoints(folder_);
+    EXPECT_THAT(list_checkpoints(folder_), ElementsAre(3, 5));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / ".step-7.partial"));
+}
+
+TEST_F(CheckpointTest, AFolderThatCannotBeReadIsNotAnEmptyOne) {
+    std::filesystem::create_directories(folder_);
+    std::filesystem::create_symlink("loop", folder_ / "loop");
+    EXPECT_THAT(error_of([&] { (void)survey_checkpoints(folder_ / "loop"); }), HasSubstr("cannot read the folder"));
+    EXPECT_THAT(list_checkpoints(folder_ / "missing"), IsEmpty());
+}
+
 TEST_F(CheckpointTest, TwoFilesOfOneNameAreAnError) {
     EXPECT_THAT(error_of([&] {
                     write_checkpoint(folder_, 1, {{"a", {}}, {"a", {}}}, "{}");

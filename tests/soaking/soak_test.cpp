@@ -161,6 +161,7 @@ protected:
         const Outcome rest = run_traced(begun ? resume(run) : train(run), {});
         EXPECT_EQ(rest.exit_code, 0) << rest.output;
         EXPECT_NO_THROW(check_results(run, expected_));
+        EXPECT_NO_THROW(check_nothing_left(run));
         fs::remove_all(run.parent_path());
     }
 
