@@ -4,6 +4,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/replace_folder.h"
 #include "accrue/data/document.h"
 #include "accrue/data/input_stream.h"
 #include "accrue/data/stories.h"
@@ -195,8 +196,7 @@ void copy_tokenizer_files(const Settings& settings, const std::filesystem::path&
 }
 
 void keep_tokenizer(const Settings& settings, const std::filesystem::path& folder) {
-    std::filesystem::create_directories(folder);
-    copy_tokenizer_files(settings, folder);
+    replace_folder(folder, [&](const std::filesystem::path& aside) { copy_tokenizer_files(settings, aside); });
     if (std::filesystem::is_empty(folder)) {
         std::filesystem::remove(folder);
     }

@@ -78,15 +78,20 @@ bool holds_only_partial(const fs::path& checkpoints) {
                                                         [](const auto& entry) { return is_partial(entry.path()); });
 }
 
-// What a start of ours leaves that did not come to its first checkpoint.
+// What a start of ours leaves that did not come to its first checkpoint. Its run.toml is written first: without one, files
+// with our names are somebody's own.
 bool is_left_by_a_start(const RunFolder& folder, const fs::path& entry) {
+    if (!fs::exists(folder.settings())) {
+        return entry == folder.lock() || entry == aside_of(folder.settings());
+    }
+    if (!is_resolved(folder.settings())) {
+        return entry == folder.lock();
+    }
     if (entry == folder.checkpoints()) {
         return holds_only_partial(entry);
     }
-    if (entry == folder.settings()) {
-        return is_resolved(entry);
-    }
-    return entry == folder.metrics() || entry == folder.lock() || entry == folder.tokenizer() || is_partial(entry);
+    return entry == folder.settings() || entry == folder.metrics() || entry == folder.lock() ||
+           entry == folder.tokenizer() || is_partial(entry);
 }
 
 // Is `path` this file or folder, or does it lie in it? Both without links.
@@ -238,12 +243,12 @@ void RunClaim::begin(const Settings& settings) {
         }
     }
     begun_ = true;
-    if (kind_ == Kind::new_run) {
-        keep_tokenizer(settings, folder_.tokenizer());
-    }
     Settings resolved = settings;
     resolved.run.folder = fs::absolute(folder_.root).lexically_normal().string();
     write_text(folder_.settings(), to_toml(resolved));
+    if (!fs::exists(folder_.tokenizer())) {
+        keep_tokenizer(resolved, folder_.tokenizer());
+    }
 }
 
 }  // namespace accrue

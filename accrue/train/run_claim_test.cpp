@@ -91,8 +91,9 @@ TEST_F(RunClaimTest, WhatAnUnfinishedStartLeftIsStartedAfresh) {
 }
 
 TEST_F(RunClaimTest, AnythingElseIsRefusedAndStays) {
-    for (const char* name : {"model/model.safetensors", "report.html", "notes.txt", "checkpoints/step-3/state.json",
-                             "checkpoints/mine", "checkpoints/.step-3.replaced/manifest.json", ".hidden"}) {
+    for (const char* name : {"tokenizer/tokenizer.json", "metrics.jsonl", "model/model.safetensors", "report.html",
+                             "notes.txt", "checkpoints/step-3/state.json", "checkpoints/mine",
+                             "checkpoints/.step-3.replaced/manifest.json", ".hidden"}) {
         put(fs::path("run") / name);
         EXPECT_THAT(refusal(), HasSubstr(cat("is not empty: it holds ", fs::path(name).begin()->string(), ".")));
         EXPECT_TRUE(fs::exists(folder_ / "run" / name));
