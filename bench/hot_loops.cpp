@@ -12,8 +12,8 @@
 #include <valgrind/callgrind.h>
 
 #include "accrue/base/random.h"
-#include "accrue/data/stories.h"
-#include "accrue/data/tokenizer.h"
+#include "accrue/data/documents/stories.h"
+#include "accrue/data/tokenizers/tokenizer.h"
 #include "accrue/kernels/kernels.h"
 
 namespace accrue {

@@ -22,8 +22,8 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
-#include "accrue/data/bpe_trainer.h"
-#include "accrue/data/tokenizer_files.h"
+#include "accrue/data/tokenizers/bpe_trainer.h"
+#include "accrue/data/tokenizers/tokenizer_files.h"
 
 namespace accrue {
 namespace {

@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/random.h"
-#include "accrue/data/byte_alphabet.h"
-#include "accrue/data/sentencepiece_testing.h"
-#include "accrue/data/unicode.h"
+#include "accrue/data/tokenizers/byte_alphabet.h"
+#include "accrue/data/tokenizers/sentencepiece_testing.h"
+#include "accrue/data/tokenizers/unicode.h"
 
 namespace accrue {
 namespace {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "accrue/base/file.h"
-#include "accrue/data/chat_template.h"
+#include "accrue/data/documents/chat_template.h"
 
 namespace accrue::testing {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "accrue/base/file.h"
 #include "accrue/checkpoint/checkpoint.h"
-#include "accrue/data/token_format.h"
+#include "accrue/data/cache/token_format.h"
 #include "accrue/tensor/safetensors.h"
 
 namespace accrue::testing {

@@ -190,20 +190,20 @@ private:
 TEST_F(FaultsTest, DownwardIncludesAreFine) {
     EXPECT_EQ(faults("accrue/train/step.cpp", "accrue/optim/adamw.h"), "");
     EXPECT_EQ(faults("accrue/kernels/cpu/linear.cpp", "accrue/kernels/kernels.h"), "");
-    EXPECT_EQ(faults("accrue/data/dataset.cpp", "accrue/tensor/safetensors.h"), "");
+    EXPECT_EQ(faults("accrue/data/samples/dataset.cpp", "accrue/tensor/safetensors.h"), "");
     EXPECT_EQ(faults("accrue/kernels/cpu/linear.cpp", "hwy/highway.h"), "");
 }
 
 TEST_F(FaultsTest, AnUpwardIncludeIsNamed) {
     EXPECT_EQ(faults("accrue/base/file.cpp", "accrue/train/step.h"),
               "accrue/base/file.cpp includes accrue/train/step.h, but base may not include train\n");
-    EXPECT_NE(faults("accrue/model/decoder.cpp", "accrue/data/dataset.h"), "");
+    EXPECT_NE(faults("accrue/model/decoder.cpp", "accrue/data/samples/dataset.h"), "");
     EXPECT_NE(faults("accrue/checkpoint/writer_test.cpp", "accrue/kernels/kernels.h"), "");
     EXPECT_NE(faults("accrue/train/step.cpp", "accrue/cli/commands.h"), "");
 }
 
 TEST_F(FaultsTest, OnlyTestsOfModelAccumulateAndOptimSeeAllBelowTrain) {
-    EXPECT_EQ(faults("accrue/model/decoder_test.cpp", "accrue/data/dataset.h"), "");
+    EXPECT_EQ(faults("accrue/model/decoder_test.cpp", "accrue/data/samples/dataset.h"), "");
     EXPECT_EQ(faults("accrue/optim/adamw_test.cpp", "accrue/model/config.h"), "");
     EXPECT_NE(faults("accrue/model/decoder_test.cpp", "accrue/train/step.h"), "");
     EXPECT_NE(faults("accrue/data/dataset_test.cpp", "accrue/model/config.h"), "");
@@ -212,9 +212,9 @@ TEST_F(FaultsTest, OnlyTestsOfModelAccumulateAndOptimSeeAllBelowTrain) {
 TEST_F(FaultsTest, UnknownFoldersAndShortPathsAreFaults) {
     EXPECT_NE(faults("accrue/misc/helpers.cpp", "accrue/base/error.h"), "");
     EXPECT_NE(faults("accrue/main.cpp", "accrue/base/error.h"), "");
-    EXPECT_NE(faults("accrue/data/dataset.cpp", "accrue/misc/helpers.h"), "");
-    EXPECT_NE(faults("accrue/data/dataset.cpp", "dataset.h"), "");
-    EXPECT_NE(faults("accrue/data/dataset.cpp", "../base/error.h"), "");
+    EXPECT_NE(faults("accrue/data/samples/dataset.cpp", "accrue/misc/helpers.h"), "");
+    EXPECT_NE(faults("accrue/data/samples/dataset.cpp", "dataset.h"), "");
+    EXPECT_NE(faults("accrue/data/samples/dataset.cpp", "../base/error.h"), "");
 }
 
 TEST(QuotedIncludeTest, FindsThePathAndNothingElse) {

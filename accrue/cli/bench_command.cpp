@@ -7,13 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <sys/prctl.h>
 
+#include "accrue/assess/bench_report.h"
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/output_path.h"
 #include "accrue/cli/child_process.h"
 #include "accrue/cli/commit.h"
 #include "accrue/cli/standard_output.h"
-#include "accrue/train/bench_report.h"
 #include "accrue/train/plan.h"
 
 namespace accrue {

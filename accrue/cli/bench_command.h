@@ -5,8 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "accrue/assess/bench.h"
 #include "accrue/cli/commands.h"
-#include "accrue/train/bench.h"
 
 namespace accrue {
 

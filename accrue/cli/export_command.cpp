@@ -7,9 +7,9 @@
 #include "accrue/base/error.h"
 #include "accrue/base/output_path.h"
 #include "accrue/cli/commands.h"
-#include "accrue/cli/gguf_sentencepiece.h"
-#include "accrue/cli/gguf_vocabulary.h"
-#include "accrue/data/tokenizer.h"
+#include "accrue/data/tokenizers/gguf_sentencepiece.h"
+#include "accrue/data/tokenizers/gguf_vocabulary.h"
+#include "accrue/data/tokenizers/tokenizer.h"
 #include "accrue/model/export.h"
 #include "accrue/train/reader.h"
 

@@ -13,7 +13,7 @@
 #include "accrue/cli/commands.h"
 #include "accrue/cli/inspect_files.h"
 #include "accrue/cli/tensor_table.h"
-#include "accrue/data/tokenizer.h"
+#include "accrue/data/tokenizers/tokenizer.h"
 #include "accrue/model/config.h"
 #include "accrue/model/parameters.h"
 #include "accrue/observe/history.h"

@@ -12,9 +12,9 @@
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/cli/tensor_table.h"
-#include "accrue/data/document.h"
-#include "accrue/data/tokenizer.h"
-#include "accrue/data/tokenizer_files.h"
+#include "accrue/data/documents/document.h"
+#include "accrue/data/tokenizers/tokenizer.h"
+#include "accrue/data/tokenizers/tokenizer_files.h"
 #include "accrue/tensor/gguf.h"
 
 namespace accrue {

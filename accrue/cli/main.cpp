@@ -21,7 +21,7 @@
 #include "accrue/cli/tokenize_command.h"
 #include "accrue/cli/verify_command.h"
 #include "accrue/cli/wrong_use.h"
-#include "accrue/data/visible_text.h"
+#include "accrue/data/tokenizers/visible_text.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {

@@ -12,9 +12,9 @@
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/output_path.h"
-#include "accrue/data/bpe_trainer.h"
-#include "accrue/data/document.h"
-#include "accrue/data/tokenizer.h"
+#include "accrue/data/documents/document.h"
+#include "accrue/data/tokenizers/bpe_trainer.h"
+#include "accrue/data/tokenizers/tokenizer.h"
 
 namespace accrue {
 namespace {

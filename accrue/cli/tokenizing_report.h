@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "accrue/data/token_cache.h"
+#include "accrue/data/cache/token_cache.h"
 #include "accrue/observe/work_progress.h"
 #include "accrue/train/step.h"
 

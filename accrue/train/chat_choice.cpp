@@ -1,7 +1,7 @@
 #include "accrue/train/chat_choice.h"
 
 #include "accrue/base/error.h"
-#include "accrue/data/chat_template.h"
+#include "accrue/data/documents/chat_template.h"
 
 namespace accrue {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "accrue/data/tokenizer.h"
+#include "accrue/data/tokenizers/tokenizer.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {

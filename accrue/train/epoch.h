@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "accrue/data/dataset.h"
+#include "accrue/data/samples/dataset.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {

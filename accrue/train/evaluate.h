@@ -3,7 +3,7 @@
 #include <functional>
 #include <optional>
 
-#include "accrue/data/dataset.h"
+#include "accrue/data/samples/dataset.h"
 #include "accrue/model/model.h"
 #include "accrue/train/loader.h"
 #include "accrue/train/step.h"

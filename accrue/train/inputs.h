@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "accrue/data/corpus.h"
-#include "accrue/data/dataset.h"
-#include "accrue/data/tokenizer.h"
+#include "accrue/data/samples/corpus.h"
+#include "accrue/data/samples/dataset.h"
+#include "accrue/data/tokenizers/tokenizer.h"
 #include "accrue/model/config.h"
 #include "accrue/train/settings.h"
 

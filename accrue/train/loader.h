@@ -4,7 +4,7 @@
 #include <span>
 
 #include "accrue/accumulate/window.h"
-#include "accrue/data/dataset.h"
+#include "accrue/data/samples/dataset.h"
 #include "accrue/model/model.h"
 
 namespace accrue {

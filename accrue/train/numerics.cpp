@@ -7,7 +7,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/hash.h"
 #include "accrue/base/random.h"
-#include "accrue/data/dataset.h"
+#include "accrue/data/samples/dataset.h"
 #include "accrue/kernels/cpu/instruction_set.h"
 #include "accrue/kernels/numerics.h"
 #include "accrue/train/engine.h"

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "accrue/base/pool.h"
-#include "accrue/data/tokenizer.h"
+#include "accrue/data/tokenizers/tokenizer.h"
 #include "accrue/model/decoder.h"
 #include "accrue/train/settings.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "accrue/data/text_stream.h"
-#include "accrue/data/visible_text.h"
+#include "accrue/data/tokenizers/text_stream.h"
+#include "accrue/data/tokenizers/visible_text.h"
 #include "accrue/train/generate.h"
 
 namespace accrue {

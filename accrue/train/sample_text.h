@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "accrue/data/tokenizer.h"
+#include "accrue/data/tokenizers/tokenizer.h"
 #include "accrue/model/model.h"
 #include "accrue/train/step.h"
 

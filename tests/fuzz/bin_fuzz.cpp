@@ -3,7 +3,7 @@
 #include "tests/fuzz/walk_documents.h"
 
 #include "accrue/base/error.h"
-#include "accrue/data/document_readers.h"
+#include "accrue/data/documents/document_readers.h"
 
 namespace accrue::fuzz {
 

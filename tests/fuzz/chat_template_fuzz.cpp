@@ -1,6 +1,6 @@
 #include "tests/fuzz/parsers.h"
 
-#include "accrue/data/chat_template.h"
+#include "accrue/data/documents/chat_template.h"
 
 namespace accrue::fuzz {
 

@@ -4,7 +4,7 @@
 #include "tests/fuzz/parsers.h"
 #include "tests/fuzz/walk_documents.h"
 
-#include "accrue/data/document_readers.h"
+#include "accrue/data/documents/document_readers.h"
 
 namespace accrue::fuzz {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "accrue/data/input_stream.h"
+#include "accrue/data/documents/input_stream.h"
 
 namespace accrue::fuzz {
 

@@ -4,7 +4,7 @@
 #include "tests/fuzz/parsers.h"
 
 #include "accrue/base/error.h"
-#include "accrue/data/token_rows.h"
+#include "accrue/data/documents/token_rows.h"
 #include "accrue/tensor/safetensors.h"
 
 namespace accrue::fuzz {

@@ -2,8 +2,8 @@
 #include "tests/fuzz/use_tokenizer.h"
 
 #include "accrue/base/error.h"
-#include "accrue/data/sentencepiece_model.h"
-#include "accrue/data/tokenizer_files.h"
+#include "accrue/data/tokenizers/sentencepiece_model.h"
+#include "accrue/data/tokenizers/tokenizer_files.h"
 
 namespace accrue::fuzz {
 

@@ -6,8 +6,8 @@
 #include "tests/fuzz/parsers.h"
 
 #include "accrue/base/temporary_folder.h"
-#include "accrue/data/token_cache.h"
-#include "accrue/data/token_writer.h"
+#include "accrue/data/cache/token_cache.h"
+#include "accrue/data/cache/token_writer.h"
 
 namespace accrue::fuzz {
 namespace {

@@ -1,7 +1,7 @@
 #include "tests/fuzz/parsers.h"
 #include "tests/fuzz/use_tokenizer.h"
 
-#include "accrue/data/tokenizer_files.h"
+#include "accrue/data/tokenizers/tokenizer_files.h"
 
 namespace accrue::fuzz {
 

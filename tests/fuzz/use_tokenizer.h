@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "accrue/base/error.h"
-#include "accrue/data/text_stream.h"
-#include "accrue/data/tokenizer.h"
+#include "accrue/data/tokenizers/text_stream.h"
+#include "accrue/data/tokenizers/tokenizer.h"
 
 namespace accrue::fuzz {
 

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "accrue/data/document.h"
+#include "accrue/data/documents/document.h"
 
 namespace accrue::fuzz {
 

@@ -6,7 +6,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
-#include "accrue/data/stories.h"
+#include "accrue/data/documents/stories.h"
 
 namespace accrue::soaking {
 namespace {
