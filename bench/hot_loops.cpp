@@ -14,7 +14,8 @@
 #include "accrue/base/random.h"
 #include "accrue/data/documents/stories.h"
 #include "accrue/data/tokenizers/tokenizer.h"
-#include "accrue/kernels/kernels.h"
+#include "accrue/kernels/device.h"
+#include "accrue/kernels/one_by_one.h"
 
 namespace accrue {
 namespace {
@@ -65,15 +66,15 @@ void count_products(Kernels& kernels) {
     Sums d_weight(kOut, kIn);
     const WeightView weights{View<const float>(weight.view), WeightLayout::out_in};
     constexpr int64_t kMultiplyAdds = kRows * kIn * kOut;
-    count("product_forward", kMultiplyAdds, [&] { kernels.linear(input.view, weights, {}, output.view); });
-    count("product_input", kMultiplyAdds, [&] { kernels.linear_input_grad(d_output.view, weights, d_input.view); });
+    count("product_forward", kMultiplyAdds, [&] { kernels.run(op::Linear{input.view, weights, {}, output.view}); });
+    count("product_input", kMultiplyAdds, [&] { one_by_one::linear_input_grad(kernels, d_output.view, weights, d_input.view); });
     count("product_weight", kMultiplyAdds, [&] {
-        kernels.add_linear_weight_grad(d_output.view, input.view, WeightLayout::out_in, d_weight.view(), {});
+        one_by_one::add_linear_weight_grad(kernels, d_output.view, input.view, WeightLayout::out_in, d_weight.view());
     });
     // A product of one row is next to nothing beside adding it.
     count("exact_add", kOut * kIn, [&] {
-        kernels.add_linear_weight_grad(d_output.view.slice_rows(0, 1), input.view.slice_rows(0, 1),
-                                       WeightLayout::out_in, d_weight.view(), {});
+        one_by_one::add_linear_weight_grad(kernels, d_output.view.slice_rows(0, 1), input.view.slice_rows(0, 1),
+                                        WeightLayout::out_in, d_weight.view());
     });
 }
 
@@ -84,7 +85,8 @@ void count_attention(Kernels& kernels) {
     constexpr int64_t kWidth = kHeads * kHead;
     const AttentionShape shape{
         .query_heads = kHeads, .key_heads = kHeads, .head_size = kHead, .scale = 0.125F, .dropout = {}};
-    const std::vector<Segment> segments = {{.first = 0, .length = kRows}};
+    const std::vector<Segment> list = {{.first = 0, .length = kRows}};
+    const Segments segments = Segments::of(list, list.data());
     const Matrix<float> query(kRows, kWidth, 1);
     const Matrix<float> key(kRows, kWidth, 2);
     const Matrix<float> value(kRows, kWidth, 3);
@@ -96,10 +98,10 @@ void count_attention(Kernels& kernels) {
     Matrix<float> d_value(kRows, kWidth, 9);
     constexpr int64_t kPairs = kRows * (kRows + 1) / 2 * kWidth;
     count("attention", kPairs,
-          [&] { kernels.attention(shape, segments, query.view, key.view, value.view, output.view, log_sum.view); });
+          [&] { kernels.run(op::Attention{shape, segments, query.view, key.view, value.view, output.view, log_sum.view}); });
     count("attention_grad", kPairs, [&] {
-        kernels.attention_grad(shape, segments, query.view, key.view, value.view, output.view, log_sum.view,
-                               d_output.view, d_query.view, d_key.view, d_value.view);
+        kernels.run(op::AttentionGrad{shape, segments, query.view, key.view, value.view, output.view, log_sum.view,
+                               d_output.view, d_query.view, d_key.view, d_value.view});
     });
 }
 
@@ -114,15 +116,23 @@ void count_rows(Kernels& kernels) {
     Matrix<float> d_input(kRows, kColumns, 6);
     constexpr int64_t kElements = kRows * kColumns;
     count("layer_norm", kElements,
-          [&] { kernels.layer_norm(input.view, gain.view, gain.view, 1e-5F, output.view, mean.view, deviation.view); });
+          [&] { kernels.run(op::LayerNorm{input.view, gain.view, gain.view, 1e-5F, output.view, mean.view, deviation.view}); });
     count("layer_norm_grad", kElements, [&] {
-        kernels.add_layer_norm_input_grad(output.view, input.view, gain.view, mean.view, deviation.view, d_input.view);
+        kernels.run(op::LayerNormBackward{.d_output = output.view,
+                                          .input = input.view,
+                                          .gain = gain.view,
+                                          .mean = mean.view,
+                                          .inverse_deviation = deviation.view,
+                                          .d_stream = d_input.view,
+                                          .grains = {},
+                                          .d_gain = {},
+                                          .d_bias = {}});
     });
-    count("gelu_grad", kElements, [&] { kernels.gelu_grad(output.view, input.view, d_input.view); });
+    count("gelu_grad", kElements, [&] { kernels.run(op::GeluGrad{output.view, input.view, d_input.view}); });
     const std::vector<int32_t> targets(kRows, 7);
     Matrix<float> losses(1, kRows, 7);
     count("cross_entropy", kElements, [&] {
-        kernels.cross_entropy(output.view, View<const int32_t>(targets.data(), 1, kRows), losses.view, d_input.view);
+        kernels.run(op::CrossEntropy{output.view, View<const int32_t>(targets.data(), 1, kRows), losses.view, d_input.view});
     });
 }
 
@@ -142,9 +152,9 @@ void count_optimizer(Kernels& kernels) {
     const MeanView mean{.data = sums.values.data(), .elements = kElements, .factor = 0x1p-20};
     const AdamWSettings settings{.rate = 1e-3F, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F, .decay = 0.1F};
     count("adamw", kElements, [&] {
-        kernels.adamw(mean, settings, weights.view, first.view, second.view, View<Bf16>(copy.data(), 1, kElements));
+        kernels.run(op::UpdateAdamW{mean, settings, weights.view, first.view, second.view, View<Bf16>(copy.data(), 1, kElements)});
     });
-    count("squared_norm", kElements, [&] { (void)kernels.squared_norm(mean); });
+    count("squared_norm", kElements, [&] { (void)one_by_one::squared_norm(kernels, mean); });
 }
 
 void count_tokenizer(const std::string& file) {

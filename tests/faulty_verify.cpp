@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "accrue/cli/verify_command.h"
-#include "accrue/kernels/timed/timed_kernels.h"
+#include "accrue/kernels/device.h"
 #include "accrue/train/start.h"
 
 namespace accrue::testing {
@@ -18,25 +18,32 @@ namespace {
 // What a mistake in one place knows from another: in how many micro-batches the step goes.
 int64_t g_micro_batches = 1;
 
-// Hands all operations on to real kernels, which it owns.
-class RealKernels : public TimedKernels {
+// Hands all operations on to real kernels, and may spoil what comes out of them.
+class WrongKernels : public Kernels {
 public:
-    explicit RealKernels(std::unique_ptr<Kernels> real) : TimedKernels(*real, 0), real_(std::move(real)) {}
+    explicit WrongKernels(std::unique_ptr<Kernels> real) : real_(std::move(real)) {}
+    [[nodiscard]] std::string description() const override { return real_->description(); }
+    [[nodiscard]] Arena& arena() override { return real_->arena(); }
 
 private:
+    void compute(const Operation& operation) override {
+        real_->run(operation);
+        spoil(operation);
+    }
+    virtual void spoil(const Operation& operation) = 0;
+
     std::unique_ptr<Kernels> real_;
 };
 
 // As `loss / accumulation_steps` does.
-class DividesTheLoss final : public RealKernels {
-public:
-    using RealKernels::RealKernels;
-    void cross_entropy(View<float> logits, View<const int32_t> targets, View<float> losses, AnyView d_logits) override {
-        RealKernels::cross_entropy(logits, targets, losses, d_logits);
-        if (d_logits.empty()) {
+class DividesTheLoss final : public WrongKernels {
+    using WrongKernels::WrongKernels;
+    void spoil(const Operation& operation) override {
+        const auto* loss = std::get_if<op::CrossEntropy>(&operation);
+        if (loss == nullptr || loss->d_logits.empty()) {
             return;
         }
-        const View<float> values = d_logits.as<float>();
+        const View<float> values = loss->d_logits.as<float>();
         for (int64_t row = 0; row < values.rows; ++row) {
             for (int64_t column = 0; column < values.columns; ++column) {
                 values.row(row)[column] /= static_cast<float>(g_micro_batches);
@@ -46,21 +53,23 @@ public:
 };
 
 // As batch normalisation does: one scale for all rows that happen to be computed together.
-class NormalisesOverTheBatch final : public RealKernels {
-public:
-    using RealKernels::RealKernels;
-    void rms_norm(AnyConstView input, View<const float> gain, float epsilon, AnyView output,
-                  View<float> inverse_rms) override {
-        RealKernels::rms_norm(input, gain, epsilon, output, inverse_rms);
+class NormalisesOverTheBatch final : public WrongKernels {
+    using WrongKernels::WrongKernels;
+    void spoil(const Operation& operation) override {
+        const auto* norm = std::get_if<op::RmsNorm>(&operation);
+        if (norm == nullptr) {
+            return;
+        }
+        const View<float> inverse_rms = norm->inverse_rms;
         double sum = 0;
         for (int64_t i = 0; i < inverse_rms.elements(); ++i) {
             sum += static_cast<double>(inverse_rms.data[i]);
         }
         const auto mean = static_cast<float>(sum / static_cast<double>(inverse_rms.elements()));
-        const View<float> values = output.as<float>();
+        const View<float> values = norm->output.as<float>();
         for (int64_t row = 0; row < values.rows; ++row) {
             for (int64_t column = 0; column < values.columns; ++column) {
-                const float own = inverse_rms.row(row)[column / gain.columns];
+                const float own = inverse_rms.row(row)[column / norm->gain.columns];
                 values.row(row)[column] *= mean / own;
             }
         }
@@ -104,8 +113,8 @@ std::optional<StepReport> real_step(Engine& engine, const BatchSource& data, con
 }
 
 template <class Wrong>
-std::unique_ptr<Kernels> wrong_kernels(const Settings::Compute& compute, Pool& pool, Arena& arena) {
-    return std::make_unique<Wrong>(make_kernels(compute, pool, arena));
+std::unique_ptr<Kernels> wrong_kernels(const DeviceChoice& device, Pool& pool, Arena& arena) {
+    return std::make_unique<Wrong>(make_kernels(device, pool, arena));
 }
 
 Parts parts_with(const std::string& mistake) {

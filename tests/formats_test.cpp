@@ -77,7 +77,7 @@ TEST_P(FormatsTest, ARunThatIsStoppedInsideAWindowResumesToTheSameBits) {
 
     TestRun resumed(here, 1);
     load_state(resumed.engine, definition, checkpoint_path(folder_ / "checkpoints", 3));
-    EXPECT_TRUE(std::ranges::equal(resumed.engine.sum.bytes(), stopped.engine.sum.bytes()));
+    EXPECT_TRUE(bytes_of(resumed.engine.sum.source()) == bytes_of(stopped.engine.sum.source()));
     EXPECT_EQ(resumed.run(kFormatSteps), TestRun(here, 2).run(kFormatSteps));
 }
 

@@ -108,8 +108,8 @@ constexpr int64_t kArenaBytes = int64_t{256} << 20;
 TestRun::TestRun(const Settings& settings, int threads)
     : inputs(open_inputs(settings)),
       pool(threads),
-      arena(kArenaBytes),
-      kernels(make_kernels(inputs.settings.compute, pool, arena)),
+      arena(make_backing(device_of(inputs.settings.compute), kArenaBytes)),
+      kernels(make_kernels(device_of(inputs.settings.compute), pool, arena)),
       engine(inputs.settings, inputs.model, inputs.longest_sample(), *kernels),
       loader(*inputs.train, sample_order_of(settings, inputs.train->size())),
       batches(
@@ -134,12 +134,11 @@ std::string TestRun::run(int64_t steps) {
 }
 
 std::vector<double> TestRun::mean_gradient(int64_t parameter) const {
-    const MeanView mean = engine.sum.mean().of(parameter);
-    std::vector<double> values;
-    for (int64_t i = 0; i < mean.elements; ++i) {
-        values.push_back(mean.at(i));
-    }
-    return values;
+    return numbers_of(*kernels, engine.sum.mean().of(parameter));
+}
+
+std::vector<float> TestRun::weights_of(const Parameter& parameter) const {
+    return downloaded(*kernels, engine.weights.master.slice_columns(parameter.offset, parameter.elements()));
 }
 
 TokenBatch StoppingLoader::load(const Window& window, std::span<const int64_t> grains) const {

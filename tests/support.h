@@ -47,6 +47,9 @@ struct TestRun {
     // The mean gradient of one parameter from the sums as they stand.
     [[nodiscard]] std::vector<double> mean_gradient(int64_t parameter) const;
 
+    // The weights of one parameter as they stand.
+    [[nodiscard]] std::vector<float> weights_of(const Parameter& parameter) const;
+
     RunInputs inputs;
     Pool pool;
     Arena arena;

@@ -15,14 +15,19 @@ GradientSum::GradientSum(std::vector<SumTensor> tensors, int64_t flat_elements, 
       sums_(kernels.arena().take(flat_elements * bytes_of(kind))) {}
 
 void GradientSum::open(int64_t grains, Units units, uint64_t rounding_seed) {
+    incomplete_.clear();
     units_ = std::move(units);
     rounding_seed_ = rounding_seed;
-    ledger_ = GrainLedger(grains, static_cast<int64_t>(tensors_.size()));
-    kernels_.fill_zero(bytes());
+    ledger_ = GrainLedger(grains, std::ssize(tensors_));
+    fill_zero(kernels_, sums_);
 }
 
 std::byte* GradientSum::start_of(const SumTensor& tensor) const {
     return sums_.data() + tensor.offset * bytes_of(kind_);
+}
+
+void GradientSum::begin(std::span<const Grain> grains) {
+    incomplete_.emplace_back(kernels_, grains, std::ssize(tensors_));
 }
 
 SumView GradientSum::sum_of(int64_t grain, int64_t tensor) {
@@ -33,11 +38,29 @@ SumView GradientSum::sum_of(int64_t grain, int64_t tensor) {
             .columns = place.columns,
             .per_unit = kind_ == SumKind::exact ? units_.per_unit(tensor) : 1.0,
             .rounding_key = mix(rounding_seed_, static_cast<uint64_t>(grain), static_cast<uint64_t>(tensor)),
-            .record = &ledger_.record(grain, tensor)};
+            .record = incomplete_.back().record(grain, tensor)};
 }
 
-void GradientSum::finish_grain(int64_t grain, double loss_sum, int64_t counted_tokens) {
-    ledger_.grain(grain) = {.finished = true, .loss_sum = loss_sum, .counted_tokens = counted_tokens};
+void GradientSum::end() {
+    if (std::ssize(incomplete_) >= kernels_.most_incomplete()) {
+        complete();
+    }
+}
+
+void GradientSum::complete() const {
+    if (incomplete_.empty()) {
+        return;
+    }
+    kernels_.run(op::CompleteSums{});
+    for (const RecordTable& records : incomplete_) {
+        records.write_to(ledger_);
+    }
+    incomplete_.clear();
+}
+
+const GrainLedger& GradientSum::ledger() const {
+    complete();
+    return ledger_;
 }
 
 void GradientSum::add(const GradientSum& other) {
@@ -47,35 +70,55 @@ void GradientSum::add(const GradientSum& other) {
     if (units_ != other.units_) {
         throw Error("sums with different units cannot be added: both sides must open the window alike");
     }
-    ledger_.add(other.ledger_);
-    auto* mine = reinterpret_cast<uint64_t*>(sums_.data());
-    const auto* theirs = reinterpret_cast<const uint64_t*>(other.sums_.data());
-    for (int64_t i = 0; i < flat_elements_; ++i) {
-        mine[i] += theirs[i];
-    }
+    complete();
+    ledger_.add(other.ledger());
+    const auto all_of = [this](const GradientSum& sum) {
+        return View<int64_t>(reinterpret_cast<int64_t*>(sum.sums_.data()), 1, flat_elements_);
+    };
+    kernels_.run(op::AddSums{.others = all_of(other), .sums = all_of(*this)});
 }
 
-std::span<std::byte> GradientSum::bytes() const {
+std::span<std::byte> GradientSum::device_bytes() const {
+    complete();
     return {sums_.data(), static_cast<size_t>(flat_elements_ * bytes_of(kind_))};
 }
 
 void GradientSum::restore(GrainLedger ledger, Units units, uint64_t rounding_seed) {
+    incomplete_.clear();
     ledger_ = std::move(ledger);
     units_ = std::move(units);
     rounding_seed_ = rounding_seed;
 }
 
 MeanGradient GradientSum::mean() const {
-    return {*this, 1.0 / static_cast<double>(ledger_.counted_tokens())};
+    return {*this, 1.0 / static_cast<double>(ledger().counted_tokens())};
+}
+
+MeanView GradientSum::sum_over_tokens(int64_t tensor) const {
+    complete();
+    const SumTensor& place = tensors_[static_cast<size_t>(tensor)];
+    return {.kind = kind_,
+            .data = start_of(place),
+            .elements = place.rows * place.columns,
+            .factor = kind_ == SumKind::exact ? units_.unit(tensor) : 1.0};
 }
 
 MeanView MeanGradient::of(int64_t tensor) const {
-    const SumTensor& place = sum_->tensors_[static_cast<size_t>(tensor)];
-    const double unit = sum_->kind_ == SumKind::exact ? sum_->units_.unit(tensor) : 1.0;
-    return {.kind = sum_->kind_,
-            .data = sum_->start_of(place),
-            .elements = place.rows * place.columns,
-            .factor = unit * factor_};
+    MeanView view = sum_->sum_over_tokens(tensor);
+    view.factor *= factor_;
+    return view;
+}
+
+std::vector<double> numbers_of(Kernels& kernels, const MeanView& view, int64_t first, int64_t count) {
+    const int64_t bytes = bytes_of(view.kind);
+    std::vector<std::byte> host(static_cast<size_t>(count * bytes));
+    download(kernels, static_cast<const std::byte*>(view.data) + first * bytes, std::span(host));
+    const MeanView here{.kind = view.kind, .data = host.data(), .elements = count, .factor = view.factor};
+    std::vector<double> numbers(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) {
+        numbers[static_cast<size_t>(i)] = here.at(i);
+    }
+    return numbers;
 }
 
 MeanGradient MeanGradient::scaled(double factor) const {
@@ -83,11 +126,13 @@ MeanGradient MeanGradient::scaled(double factor) const {
 }
 
 double MeanGradient::norm(Kernels& kernels) const {
-    double squares = 0;
-    for (size_t tensor = 0; tensor < sum_->tensors_.size(); ++tensor) {
-        squares += kernels.squared_norm(of(static_cast<int64_t>(tensor)));
+    std::vector<MeanView> gradients;
+    for (int64_t tensor = 0; tensor < std::ssize(sum_->tensors_); ++tensor) {
+        gradients.push_back(of(tensor));
     }
-    return std::sqrt(squares);
+    const Leased<double> squares = take_matrix<double>(kernels.arena(), 1, 1);
+    kernels.run(op::SquaredNorm{.gradients = gradients, .result = squares.view});
+    return std::sqrt(downloaded(kernels, squares.view).front());
 }
 
 }  // namespace accrue

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "accrue/accumulate/ledger.h"
+#include "accrue/accumulate/record_table.h"
 #include "accrue/accumulate/units.h"
 #include "accrue/kernels/kernels.h"
 
@@ -24,25 +25,32 @@ class MeanGradient;
 // when grains come in their order, whatever the micro-batches.
 class GradientSum final : public GradientSink {
 public:
-    // Takes flat_elements sums from the arena of the kernels.
+    // Takes flat_elements sums from the arena of the kernels. One tensor for each that is trained.
     GradientSum(std::vector<SumTensor> tensors, int64_t flat_elements, SumKind kind, Kernels& kernels);
 
     // Begins a window: zero sums, no grain finished. Units are needed for exact sums only, and a seed of this step for
     // stochastic ones only.
     void open(int64_t grains, Units units, uint64_t rounding_seed = 0);
 
+    void begin(std::span<const Grain> grains) override;
     [[nodiscard]] SumView sum_of(int64_t grain, int64_t tensor) override;
-    void finish_grain(int64_t grain, double loss_sum, int64_t counted_tokens) override;
+    [[nodiscard]] View<double> loss_sums() override { return incomplete_.back().loss_sums(); }
+    void end() override;
 
     // Adds another part of the same window. Exact sums only: all others depend on the order.
     void add(const GradientSum& other);
 
     [[nodiscard]] SumKind kind() const { return kind_; }
     [[nodiscard]] const Units& units() const { return units_; }
-    [[nodiscard]] const GrainLedger& ledger() const { return ledger_; }
     [[nodiscard]] std::span<const SumTensor> tensors() const { return tensors_; }
-    // The sums themselves, to be saved and to be filled again from what was saved.
-    [[nodiscard]] std::span<std::byte> bytes() const;
+    // What is known of the grains so far. A device may owe sums until somebody asks: this waits for them, and so does all
+    // that follows.
+    [[nodiscard]] const GrainLedger& ledger() const;
+    // The sum of one tensor over counted tokens, as a view: not divided by their number.
+    [[nodiscard]] MeanView sum_over_tokens(int64_t tensor) const;
+    // The sums themselves, on the device, to be saved and to be filled again from what was saved.
+    [[nodiscard]] std::span<std::byte> device_bytes() const;
+    [[nodiscard]] ByteSource source() const { return source_of(kernels_, device_bytes()); }
     void restore(GrainLedger ledger, Units units, uint64_t rounding_seed = 0);
 
     // The mean over the window's counted tokens, as a view. Must not outlive the sum.
@@ -50,6 +58,7 @@ public:
 
 private:
     [[nodiscard]] std::byte* start_of(const SumTensor& tensor) const;
+    void complete() const;
 
     std::vector<SumTensor> tensors_;
     int64_t flat_elements_;
@@ -58,7 +67,9 @@ private:
     Arena::Block sums_;
     Units units_;
     uint64_t rounding_seed_ = 0;
-    GrainLedger ledger_;
+    // Micro-batches whose records are still on the device, and what came down: reading completes it.
+    mutable std::vector<RecordTable> incomplete_;
+    mutable GrainLedger ledger_;
 
     friend class MeanGradient;
 };
@@ -78,5 +89,11 @@ private:
     const GradientSum* sum_;
     double factor_;
 };
+
+// Some elements of a gradient on a device, as numbers on the host.
+[[nodiscard]] std::vector<double> numbers_of(Kernels& kernels, const MeanView& view, int64_t first, int64_t count);
+[[nodiscard]] inline std::vector<double> numbers_of(Kernels& kernels, const MeanView& view) {
+    return numbers_of(kernels, view, 0, view.elements);
+}
 
 }  // namespace accrue

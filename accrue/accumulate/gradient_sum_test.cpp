@@ -6,13 +6,15 @@
 
 #include <gtest/gtest.h>
 
+#include "accrue/accumulate/gradient_probe.h"
 #include "accrue/base/error.h"
 #include "accrue/base/random.h"
+#include "accrue/kernels/device.h"
 
 namespace accrue {
 namespace {
 
-// Sends made-up gradients through the same kernel a bias gradient takes: one row whose values are the gradient.
+// Sends made-up gradients as gradients that come from elsewhere.
 class GradientSumTest : public ::testing::Test {
 protected:
     static constexpr int64_t kElements = 300;
@@ -29,11 +31,16 @@ protected:
         return values;
     }
     void add(GradientSink& sink, int64_t grain, std::vector<float> values) {
-        kernels_->add_bias_grad(View<const float>(values.data(), 1, kElements), sink.sum_of(grain, 0));
-        sink.finish_grain(grain, 1.0, 2);
+        const GradientSink::Grain one{.number = grain, .counted_tokens = 2};
+        sink.begin(std::span(&one, 1));
+        kernels_->run(
+            op::AddGradient{.values = View<const float>(values.data(), 1, kElements), .sum = sink.sum_of(grain, 0)});
+        const double loss = 1.0;
+        upload(*kernels_, std::span(&loss, 1), sink.loss_sums().data);
+        sink.end();
     }
     [[nodiscard]] Units units_for(int64_t grain, double scale) {
-        GradientProbe probe({{.rows = 1, .columns = kElements}}, grain + 1);
+        GradientProbe probe({{.rows = 1, .columns = kElements}}, grain + 1, *kernels_);
         add(probe, grain, gradient(grain, scale));
         return Units::first(probe.ledger().largest());
     }
@@ -55,7 +62,7 @@ TEST_F(GradientSumTest, ExactSumsOf4096GrainsAreWithin1e9OfFloat64) {
                 expected[i] += static_cast<double>(values[i]);
             }
         }
-        const auto* sums = reinterpret_cast<const int64_t*>(sum.bytes().data());
+        const auto* sums = reinterpret_cast<const int64_t*>(sum.device_bytes().data());
         double difference = 0;
         double norm = 0;
         for (size_t i = 0; i < expected.size(); ++i) {
@@ -194,7 +201,7 @@ TEST_F(Bf16SumsTest, AddingZeroChangesNothing) {
         for (int64_t grain = 0; grain < kGrains; grain += 2) {
             add(without, grain, gradient(grain, 1.0));
         }
-        EXPECT_TRUE(std::ranges::equal(sum.bytes(), without.bytes()));
+        EXPECT_TRUE(std::ranges::equal(sum.device_bytes(), without.device_bytes()));
     }
 }
 
@@ -206,7 +213,7 @@ TEST_F(GradientSumTest, AGrainThatIsNotFiniteIsRecordedAndAddsNothing) {
     values[8] = INFINITY;
     add(sum, 1, values);
     EXPECT_EQ(sum.ledger().first_bad()->grain, 1);
-    const auto* sums = reinterpret_cast<const int64_t*>(sum.bytes().data());
+    const auto* sums = reinterpret_cast<const int64_t*>(sum.device_bytes().data());
     EXPECT_EQ(sums[7], 0);
     EXPECT_EQ(sums[8], 0);
     EXPECT_EQ(sums[9], int64_t{1} << 38);

@@ -63,7 +63,7 @@ double GrainLedger::squares(int64_t grain) const {
 std::optional<GrainLedger::Place> GrainLedger::first_bad() const {
     for (int64_t number = 0; number < grains(); ++number) {
         for (int64_t tensor = 0; tensor < tensors_; ++tensor) {
-            if (!record(number, tensor).finite) {
+            if (record(number, tensor).not_finite) {
                 return Place{.grain = number, .tensor = tensor};
             }
         }
@@ -89,18 +89,6 @@ void GrainLedger::add(const GrainLedger& other) {
             }
         }
     }
-}
-
-GradientProbe::GradientProbe(std::vector<Shape> tensors, int64_t grains)
-    : tensors_(std::move(tensors)), ledger_(grains, static_cast<int64_t>(tensors_.size())) {}
-
-SumView GradientProbe::sum_of(int64_t grain, int64_t tensor) {
-    const auto& [rows, columns] = tensors_[static_cast<size_t>(tensor)];
-    return {.rows = rows, .columns = columns, .record = &ledger_.record(grain, tensor)};
-}
-
-void GradientProbe::finish_grain(int64_t grain, double loss_sum, int64_t counted_tokens) {
-    ledger_.grain(grain) = {.finished = true, .loss_sum = loss_sum, .counted_tokens = counted_tokens};
 }
 
 }  // namespace accrue

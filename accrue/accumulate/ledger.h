@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "accrue/kernels/gradient_sink.h"
+#include "accrue/kernels/sum_view.h"
 
 namespace accrue {
 
@@ -55,24 +55,6 @@ private:
     int64_t tensors_ = 0;
     std::vector<Grain> grains_;
     std::vector<GrainRecord> records_;
-};
-
-// Measures gradients without adding them: the first grain of a run, from which the first units come.
-class GradientProbe final : public GradientSink {
-public:
-    struct Shape {
-        int64_t rows = 0;
-        int64_t columns = 0;
-    };
-    explicit GradientProbe(std::vector<Shape> tensors, int64_t grains);
-
-    [[nodiscard]] SumView sum_of(int64_t grain, int64_t tensor) override;
-    void finish_grain(int64_t grain, double loss_sum, int64_t counted_tokens) override;
-    [[nodiscard]] const GrainLedger& ledger() const { return ledger_; }
-
-private:
-    std::vector<Shape> tensors_;
-    GrainLedger ledger_;
 };
 
 }  // namespace accrue

@@ -11,7 +11,7 @@ GrainLedger with_grain(int64_t number) {
     GrainLedger ledger(3, 2);
     ledger.grain(number) = {
         .finished = true, .loss_sum = 0.1 * static_cast<double>(number + 1), .counted_tokens = number};
-    ledger.record(number, 0) = {.squares = 1, .largest = static_cast<float>(number), .finite = true};
+    ledger.record(number, 0) = {.squares = 1, .largest = static_cast<float>(number)};
     return ledger;
 }
 
@@ -39,8 +39,8 @@ TEST(LedgerTest, AGrainCannotBeCountedTwice) {
 TEST(LedgerTest, TheLowestBadGrainIsNamedWithItsFirstTensor) {
     GrainLedger ledger(3, 2);
     EXPECT_FALSE(ledger.first_bad().has_value());
-    ledger.record(2, 0).finite = false;
-    ledger.record(1, 1).finite = false;
+    ledger.record(2, 0).not_finite = true;
+    ledger.record(1, 1).not_finite = true;
     EXPECT_EQ(ledger.first_bad()->grain, 1);
     EXPECT_EQ(ledger.first_bad()->tensor, 1);
 }

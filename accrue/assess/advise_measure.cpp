@@ -8,9 +8,10 @@
 #include "accrue/base/clock.h"
 #include "accrue/base/error.h"
 #include "accrue/kernels/timed/ceilings.h"
-#include "accrue/kernels/timed/timed_kernels.h"
+#include "accrue/kernels/timed/stopwatch.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/load_ahead.h"
+#include "accrue/train/start.h"
 #include "accrue/train/step.h"
 
 namespace accrue {
@@ -45,11 +46,6 @@ private:
     const BatchSource& data_;
     mutable std::map<std::vector<int64_t>, TokenBatch> held_;
 };
-
-std::unique_ptr<Kernels> kernels_for(const Settings::Compute& compute, Pool& pool, Arena& arena) {
-    return compute.device == "reference" ? make_reference_kernels(arena)
-                                         : make_cpu_kernels(pool, arena, compute.instruction_set);
-}
 
 SampleOrder order_of(const RunInputs& inputs) {
     return {inputs.settings.data.order == "sequential" ? SampleOrder::Kind::sequential : SampleOrder::Kind::shuffled,
@@ -94,17 +90,17 @@ class MeasuredRun {
 public:
     MeasuredRun(const RunInputs& inputs, Pool& pool, int64_t arena_bytes, const Choices& choices,
                 const MeasuredWorld& world)
-        : arena_(static_cast<int64_t>(static_cast<double>(arena_bytes) * kSpareAddresses)),
-          plain_(kernels_for(inputs.settings.compute, pool, arena_)),
-          kernels_(*plain_, inputs.model.vocabulary),
-          engine_(inputs.settings, inputs.model, inputs.longest_sample(), kernels_, choices),
+        : arena_(make_backing(device_of(inputs.settings.compute),
+                              static_cast<int64_t>(static_cast<double>(arena_bytes) * kSpareAddresses))),
+          kernels_(make_kernels(device_of(inputs.settings.compute), pool, arena_)),
+          watch_(*kernels_),
+          engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, choices),
           loader_(*inputs.train, order_of(inputs)),
           world_(world),
           source_(world.data != nullptr ? *world.data : loader_),
           held_(source_) {
-        const View<float> master = engine_.weights.master;
         initialize_weights(engine_.model.parameters(), static_cast<uint64_t>(inputs.settings.run.seed),
-                           {master.data, static_cast<size_t>(master.columns)});
+                           engine_.put_weights());
         engine_.refresh_copy();
     }
 
@@ -143,14 +139,14 @@ public:
 
 private:
     WindowTimes window(const BatchSource& data, const Window& window) {
-        kernels_.reset();
+        watch_.reset();
         const StopFlag never{false};
         const CountedBatches batches(data);
         const auto report = run_step(engine_, batches, window, never);
-        const auto& parts = kernels_.seconds();
+        const auto& parts = watch_.seconds();
         WindowTimes times{.tokens = static_cast<double>(report->tokens), .kernels = parts};
         times.rows = static_cast<double>(batches.rows());
-        times.calls = static_cast<double>(kernels_.calls());
+        times.calls = static_cast<double>(watch_.calls());
         times.data_wait_seconds = report->data_wait_seconds;
         times.ordering_seconds = std::max(
             0.0, report->seconds - report->data_wait_seconds - std::accumulate(parts.begin(), parts.end(), 0.0));
@@ -163,8 +159,8 @@ private:
     }
 
     Arena arena_;
-    std::unique_ptr<Kernels> plain_;
-    TimedKernels kernels_;
+    std::unique_ptr<Kernels> kernels_;
+    Stopwatch watch_;
     Engine engine_;
     Loader loader_;
     const MeasuredWorld& world_;

@@ -6,6 +6,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/machine.h"
 #include "accrue/base/random.h"
+#include "accrue/kernels/device.h"
 #include "accrue/kernels/timed/ceilings.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/inputs.h"
@@ -40,19 +41,19 @@ void measure_rate(Pool& pool, DType dtype, StepsMeasurement& result) {
     result.lasting_rates.push_back(sum / kBurstsAtOnce);
 }
 
-StepTimes timed_step(Engine& engine, TimedKernels& kernels, const Loader& loader) {
+StepTimes timed_step(Engine& engine, Stopwatch& watch, const Loader& loader) {
     const Window window = loader.window_from(engine.state.position, engine.rules.window);
-    kernels.reset();
+    watch.reset();
     const StopFlag never{false};
     const auto report = run_step(engine, loader, window, never);
     if (report->skipped) {
         throw Error(cat("step ", report->step, " of the benchmark was skipped: ", report->skip_reason, "."));
     }
-    const auto& parts = kernels.seconds();
+    const auto& parts = watch.seconds();
     return {.seconds = report->seconds,
             .parts = parts,
             .waiting = report->seconds - std::accumulate(parts.begin(), parts.end(), 0.0),
-            .calls = kernels.calls(),
+            .calls = watch.calls(),
             .loss = report->loss.value_or(0),
             .replays = report->replays};
 }
@@ -138,12 +139,10 @@ StepsMeasurement measure_steps(const BenchRequest& request) {
     const Plan plan = planner.plan_of(choices, settings.window.micro_batch_grains);
     Arena arena(plan.arena_bytes);
     arena.touch({.pool = &pool});
-    const auto cpu_kernels = make_cpu_kernels(pool, arena);
-    TimedKernels kernels(*cpu_kernels, model.vocabulary);
-    Engine engine(settings, model, request.sequence, kernels, choices);
-    const View<float> master = engine.weights.master;
-    initialize_weights(engine.model.parameters(), kSeed, {master.data, static_cast<size_t>(master.columns)},
-                       {.pool = &pool});
+    const auto kernels = make_cpu_kernels(pool, arena);
+    Stopwatch watch(*kernels);
+    Engine engine(settings, model, request.sequence, *kernels, choices);
+    initialize_weights(engine.model.parameters(), kSeed, engine.put_weights(), {.pool = &pool});
     engine.refresh_copy();
 
     const Window window{.samples = request.samples, .grain_samples = settings.window.grain_samples};
@@ -153,20 +152,20 @@ StepsMeasurement measure_steps(const BenchRequest& request) {
         .lasting_rates = {},
         .undisturbed_seconds = 0,
         .window_tokens = request.samples * request.sequence,
-        .parameters = engine.model.parameters().trainable(),
+        .parameters = engine.model.parameters().elements(),
         .grain_samples = window.grain_samples,
         .grains = window.grains(),
         .micro_batches = (window.grains() + engine.rules.micro_batch_grains - 1) / engine.rules.micro_batch_grains,
         .planned_peak_bytes = std::max(base.peak_bytes, process_bytes(base, planner, plan)),
-        .device = kernels.description(),
+        .device = kernels->description(),
         .threads = pool.threads()};
     const DType dtype = request.dtype == "bf16" ? DType::bf16 : DType::fp32;
-    (void)timed_step(engine, kernels, loader);
+    (void)timed_step(engine, watch, loader);
     measure_rate(pool, dtype, result);
     FastestCalls fastest;
     for (int64_t step = 0; step < request.steps; ++step) {
-        result.steps.push_back(timed_step(engine, kernels, loader));
-        fastest.add(kernels.call_seconds(), result.steps.back().waiting);
+        result.steps.push_back(timed_step(engine, watch, loader));
+        fastest.add(watch.call_seconds(), result.steps.back().waiting);
         measure_rate(pool, dtype, result);
     }
     result.undisturbed_seconds = fastest.seconds();

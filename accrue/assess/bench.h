@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "accrue/kernels/timed/timed_kernels.h"
+#include "accrue/kernels/timed/stopwatch.h"
 #include "accrue/model/choices.h"
 #include "accrue/model/config.h"
 #include "accrue/train/settings.h"
@@ -43,7 +43,7 @@ struct BenchRequest {
 // One optimizer step as the clock saw it.
 struct StepTimes {
     double seconds = 0;
-    TimedKernels::Seconds parts{};
+    Stopwatch::Seconds parts{};
     double waiting = 0;  // seconds in no kernel: for data, and for the thread that orders the work
     int64_t calls = 0;   // of kernels
     double loss = 0;

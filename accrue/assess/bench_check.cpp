@@ -4,6 +4,7 @@
 #include "accrue/assess/bench.h"
 #include "accrue/base/error.h"
 #include "accrue/base/random.h"
+#include "accrue/kernels/device.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/plan.h"
 #include "accrue/train/step.h"
@@ -42,8 +43,7 @@ using Gradients = std::vector<std::vector<double>>;
 Gradients gradients_of(const Settings& settings, const ModelConfig& model, const Choices& choices, Kernels& kernels) {
     const int64_t tokens = settings.data.sequence_length;
     Engine engine(settings, model, tokens, kernels, choices);
-    const View<float> master = engine.weights.master;
-    initialize_weights(engine.model.parameters(), 1, {master.data, static_cast<size_t>(master.columns)});
+    initialize_weights(engine.model.parameters(), 1, engine.put_weights());
     engine.refresh_copy();
     std::vector<int32_t> words;
     for (int64_t i = 0; i <= tokens; ++i) {
@@ -60,13 +60,8 @@ Gradients gradients_of(const Settings& settings, const ModelConfig& model, const
     }
     const MeanGradient mean = engine.sum.mean();
     Gradients gradients;
-    for (int64_t tensor = 0; tensor < engine.model.parameters().count(); ++tensor) {
-        const MeanView view = mean.of(tensor);
-        std::vector<double>& values = gradients.emplace_back();
-        values.reserve(static_cast<size_t>(view.elements));
-        for (int64_t i = 0; i < view.elements; ++i) {
-            values.push_back(view.at(i));
-        }
+    for (int64_t tensor = 0; tensor < std::ssize(engine.sum.tensors()); ++tensor) {
+        gradients.push_back(numbers_of(kernels, mean.of(tensor)));
     }
     return gradients;
 }

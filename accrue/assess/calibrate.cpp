@@ -4,8 +4,9 @@
 #include <numeric>
 
 #include "accrue/base/random.h"
-#include "accrue/kernels/timed/timed_kernels.h"
+#include "accrue/kernels/timed/stopwatch.h"
 #include "accrue/train/engine.h"
+#include "accrue/train/start.h"
 #include "accrue/train/step.h"
 
 namespace accrue {
@@ -20,11 +21,6 @@ constexpr int kTries = 2;
 // so few tokens that products become small.
 constexpr double kLongestStep = 2;  // seconds
 constexpr int64_t kFewTokens = 1024;
-
-std::unique_ptr<Kernels> kernels_for(const Settings& settings, Pool& pool, Arena& arena) {
-    return settings.compute.device == "reference" ? make_reference_kernels(arena)
-                                                  : make_cpu_kernels(pool, arena, settings.compute.instruction_set);
-}
 
 // The longest samples, of random words.
 class RandomWords final : public BatchSource {
@@ -52,42 +48,41 @@ class MeasuredEngine {
 public:
     MeasuredEngine(const Settings& settings, const ModelConfig& model, int64_t longest_sample, Pool& pool,
                    int64_t arena_bytes, const Choices& choices)
-        : arena_(arena_bytes),
-          plain_(kernels_for(settings, pool, arena_)),
-          timed_(*plain_, model.vocabulary),
-          engine_(settings, model, longest_sample, timed_, choices),
+        : arena_(make_backing(device_of(settings.compute), arena_bytes)),
+          kernels_(make_kernels(device_of(settings.compute), pool, arena_)),
+          watch_(*kernels_),
+          engine_(settings, model, longest_sample, *kernels_, choices),
           samples_(longest_sample, model.vocabulary),
           grain_samples_(settings.window.grain_samples) {
-        const View<float> master = engine_.weights.master;
-        initialize_weights(engine_.model.parameters(), kSeed, {master.data, static_cast<size_t>(master.columns)});
+        initialize_weights(engine_.model.parameters(), kSeed, engine_.put_weights());
         engine_.refresh_copy();
     }
 
     // By part, the fastest of some steps after one that is not measured.
-    TimedKernels::Seconds seconds(const Plan& plan) {
+    Stopwatch::Seconds seconds(const Plan& plan) {
         engine_.choose(plan.choices);
         engine_.rules.micro_batch_grains = plan.micro_batch_grains;
         const Window window{.samples = plan.micro_batch_grains * grain_samples_, .grain_samples = grain_samples_};
         const StopFlag never{false};
-        TimedKernels::Seconds best{};
+        Stopwatch::Seconds best{};
         for (int attempt = 0; attempt <= kTries; ++attempt) {
-            timed_.reset();
+            watch_.reset();
             (void)run_step(engine_, samples_, window, never);
-            if (attempt == 1 || (attempt > 1 && total(timed_.seconds()) < total(best))) {
-                best = timed_.seconds();
+            if (attempt == 1 || (attempt > 1 && total(watch_.seconds()) < total(best))) {
+                best = watch_.seconds();
             }
         }
         return best;
     }
 
-    static double total(const TimedKernels::Seconds& seconds) {
+    static double total(const Stopwatch::Seconds& seconds) {
         return std::accumulate(seconds.begin(), seconds.end(), 0.0);
     }
 
 private:
     Arena arena_;
-    std::unique_ptr<Kernels> plain_;
-    TimedKernels timed_;
+    std::unique_ptr<Kernels> kernels_;
+    Stopwatch watch_;
     Engine engine_;
     RandomWords samples_;
     int64_t grain_samples_;
@@ -99,7 +94,7 @@ constexpr size_t index_of(Part part) {
 
 // What streams goes at the optimizer's rate, whose arrays no cache holds; products have the rest of their time for
 // arithmetic.
-Rates rates_of(const WorkByPart& work, const TimedKernels::Seconds& seconds, const Rates& typical) {
+Rates rates_of(const WorkByPart& work, const Stopwatch::Seconds& seconds, const Rates& typical) {
     Rates rates = typical;
     const size_t optimizer = index_of(Part::optimizer);
     const double streaming = seconds[optimizer] > 0 ? work[optimizer].bytes / seconds[optimizer] : typical.bytes[0];
@@ -152,7 +147,7 @@ std::vector<double> measure_plans(const RunInputs& inputs, Pool& pool, const std
     MeasuredEngine engine(inputs.settings, inputs.model, inputs.longest_sample(), pool, arena_bytes,
                           plans.front().choices);
     for (const Plan& plan : plans) {
-        const TimedKernels::Seconds seconds = engine.seconds(plan);
+        const Stopwatch::Seconds seconds = engine.seconds(plan);
         const double update = seconds[index_of(Part::optimizer)];
         const double micro_batch = MeasuredEngine::total(seconds) - update;
         result.push_back(micro_batch * window_grains / static_cast<double>(plan.micro_batch_grains) + update);

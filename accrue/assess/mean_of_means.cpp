@@ -55,28 +55,25 @@ std::vector<Group> groups_of(std::span<const Cut> cuts, int64_t samples) {
     return groups;
 }
 
-void add_weighed(const SumValues& sums, double weight, View<float> to) {
+// to += weight * sums, on the device.
+void add_weighed(Kernels& kernels, const SumValues& sums, double weight, View<float> to) {
     std::array<double, kWeighedBlock> block{};
+    std::array<float, kWeighedBlock> out{};
     for (size_t tensor = 0; tensor < sums.views.size(); ++tensor) {
         const int64_t elements = sums.views[tensor].elements;
         for (int64_t first = 0; first < elements; first += kWeighedBlock) {
-            const std::span values =
-                std::span(block).first(static_cast<size_t>(std::min(kWeighedBlock, elements - first)));
+            const auto count = static_cast<size_t>(std::min(kWeighedBlock, elements - first));
+            const std::span values = std::span(block).first(count);
+            const std::span results = std::span(out).first(count);
+            float* const place = to.data + sums.tensors[tensor].offset + first;
             sums.read(static_cast<int64_t>(tensor), first, values);
-            float* const out = to.data + sums.tensors[tensor].offset + first;
-            for (size_t i = 0; i < values.size(); ++i) {
-                out[i] += static_cast<float>(weight * values[i]);
+            download(kernels, static_cast<const float*>(place), results);
+            for (size_t i = 0; i < count; ++i) {
+                results[i] += static_cast<float>(weight * values[i]);
             }
+            upload(kernels, std::span<const float>(results), place);
         }
     }
-}
-
-double norm_of(View<const float> values) {
-    double squares = 0;
-    for (int64_t i = 0; i < values.columns; ++i) {
-        squares += static_cast<double>(values.data[i]) * static_cast<double>(values.data[i]);
-    }
-    return std::sqrt(squares);
 }
 
 // Adds up what a few cuts get wrong, in one pass over the window, and returns each one's loss error and norm.
@@ -86,16 +83,16 @@ void measure(WindowLab& lab, std::span<Cut> cuts, const Computed& whole) {
     Window by_sample = lab.window();
     by_sample.grain_samples = 1;
     const auto buffers =
-        take_matrix<float>(engine.kernels.arena(), std::ssize(cuts), engine.model.parameters().flat_elements);
-    std::fill_n(buffers.view.data, buffers.view.elements(), 0.0F);
+        take_matrix<float>(engine.kernels.arena(), std::ssize(cuts), engine.model.parameters().gradient_elements);
+    fill_zero(engine.kernels, buffers.block);
     std::vector<double> loss(cuts.size(), 0.0);
     for (const auto& [samples, excess] : groups_of(cuts, by_sample.samples)) {
         engine.sum.open(by_sample.samples, lab.units(), engine.rounding_seed());
         lab.add(by_sample, samples, lab.samples_at_once(), engine.sum);
-        const SumValues sums(engine.sum);
+        const SumValues sums(engine.sum, engine.kernels);
         for (size_t cut = 0; cut < cuts.size(); ++cut) {
             loss[cut] += excess[cut] * engine.sum.ledger().loss_sum();
-            add_weighed(sums, excess[cut], buffers.view.slice_rows(static_cast<int64_t>(cut), 1));
+            add_weighed(engine.kernels, sums, excess[cut], buffers.view.slice_rows(static_cast<int64_t>(cut), 1));
         }
     }
     const double true_loss = whole.step.loss.value_or(NAN);
@@ -104,7 +101,8 @@ void measure(WindowLab& lab, std::span<Cut> cuts, const Computed& whole) {
         result.loss = true_loss + loss[cut];
         result.loss_error = loss[cut] / true_loss;
         result.gradient_error =
-            norm_of(buffers.view.slice_rows(static_cast<int64_t>(cut), 1)) / whole.step.grad_norm.value_or(NAN);
+            std::sqrt(squares_of(source_of(engine.kernels, buffers.view.slice_rows(static_cast<int64_t>(cut), 1)))) /
+            whole.step.grad_norm.value_or(NAN);
     }
 }
 

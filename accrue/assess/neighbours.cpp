@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "accrue/accumulate/gradient_probe.h"
 #include "accrue/base/random.h"
 
 namespace accrue {
@@ -17,7 +18,7 @@ GradientProbe make_probe(WindowLab& lab, int64_t samples) {
     for (const SumTensor& tensor : lab.engine().sum.tensors()) {
         shapes.push_back({.rows = tensor.rows, .columns = tensor.columns});
     }
-    return GradientProbe(shapes, samples);
+    return GradientProbe(shapes, samples, lab.engine().kernels);
 }
 
 // What differs between two computations of one sample; nothing if all is the same.

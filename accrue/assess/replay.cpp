@@ -26,9 +26,10 @@ Replay replay(const RunFolder& folder, int64_t from, int64_t to, const Parts& pa
     Pool pool(static_cast<int>(inputs.settings.compute.threads));
     const RunPlan plan(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool.threads(),
                        memory_of_machine);
-    Arena arena(plan.address_bytes());
+    const DeviceChoice device = device_of(inputs.settings.compute);
+    Arena arena(make_backing(device, plan.address_bytes()));
     arena.keep(plan.plan().arena_bytes);
-    const auto kernels = parts.kernels(inputs.settings.compute, pool, arena);
+    const auto kernels = parts.kernels(device, pool, arena);
     Engine engine(inputs.settings, inputs.model, inputs.longest_sample(), *kernels, plan.plan().choices);
     engine.rules.micro_batch_grains = plan.plan().micro_batch_grains;
     const Loader loader(*inputs.train, sample_order_of(inputs.settings, inputs.train->size()));

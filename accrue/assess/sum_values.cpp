@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "accrue/base/hash.h"
 
@@ -63,31 +64,47 @@ double share(double squares, double of) {
 
 }  // namespace
 
-SumValues::SumValues(GradientSum& sum) : kind(sum.kind()), tensors(sum.tensors().begin(), sum.tensors().end()) {
-    for (size_t tensor = 0; tensor < tensors.size(); ++tensor) {
-        const SumView view = sum.sum_of(0, static_cast<int64_t>(tensor));
-        views.push_back(
-            {.kind = view.kind, .data = view.data, .elements = view.elements(), .factor = 1.0 / view.per_unit});
+SumValues::SumValues(const GradientSum& sum, Kernels& device)
+    : kernels(&device), kind(sum.kind()), tensors(sum.tensors().begin(), sum.tensors().end()) {
+    for (int64_t tensor = 0; tensor < std::ssize(tensors); ++tensor) {
+        views.push_back(sum.sum_over_tokens(tensor));
     }
 }
 
 void SumValues::read(int64_t tensor, int64_t first, std::span<double> values) const {
-    const MeanView& view = views[static_cast<size_t>(tensor)];
-    for (size_t i = 0; i < values.size(); ++i) {
-        values[i] = view.at(first + static_cast<int64_t>(i));
-    }
+    std::ranges::copy(numbers_of(*kernels, views[static_cast<size_t>(tensor)], first, std::ssize(values)),
+                      values.begin());
 }
 
-SumCopy::SumCopy(GradientSum& sum, Arena& arena)
-    : bytes_(arena.take(static_cast<int64_t>(sum.bytes().size()))), values_(sum) {
-    std::copy(sum.bytes().begin(), sum.bytes().end(), bytes_.data());
+SumCopy::SumCopy(const GradientSum& sum, Kernels& kernels)
+    : bytes_(kernels.arena().take(sum.source().size())), values_(sum, kernels) {
+    const std::byte* const original = sum.device_bytes().data();
+    std::byte* place = bytes_.data();
+    sum.source().for_pieces(int64_t{1} << 20, [&](std::span<const std::byte> piece) {
+        upload(kernels, piece, place);
+        place += piece.size();
+    });
     for (MeanView& view : values_.views) {
-        view.data = bytes_.data() + (static_cast<const std::byte*>(view.data) - sum.bytes().data());
+        view.data = bytes_.data() + (static_cast<const std::byte*>(view.data) - original);
     }
 }
 
-SumValues SumCopy::values() const {
-    return values_;
+double squares_of(const ByteSource& floats) {
+    double squares = 0;
+    floats.for_pieces(int64_t{1} << 15, [&](std::span<const std::byte> piece) {
+        for (size_t i = 0; i < piece.size(); i += sizeof(float)) {
+            float value = 0;
+            std::memcpy(&value, piece.data() + i, sizeof value);
+            squares += static_cast<double>(value) * static_cast<double>(value);
+        }
+    });
+    return squares;
+}
+
+SumValues SumCopy::values(Kernels& kernels) const {
+    SumValues values = values_;
+    values.kernels = &kernels;
+    return values;
 }
 
 GradientDifference difference_of(const SumValues& got, const SumValues& wanted) {
@@ -111,7 +128,7 @@ GradientDifference difference_of(const SumValues& got, const SumValues& wanted) 
 std::string checksum_of(const GradientSum& sum) {
     Hasher hasher;
     hasher.add(std::as_bytes(std::span(sum.units().exponents())));
-    hasher.add(sum.bytes());
+    sum.source().for_pieces(int64_t{1} << 20, [&](std::span<const std::byte> piece) { hasher.add(piece); });
     const GrainLedger& ledger = sum.ledger();
     for (int64_t grain = 0; grain < ledger.grains(); ++grain) {
         add_value(hasher, static_cast<int64_t>(ledger.grain(grain).finished ? 1 : 0));
@@ -121,7 +138,7 @@ std::string checksum_of(const GradientSum& sum) {
             const GrainRecord& record = ledger.record(grain, tensor);
             add_value(hasher, record.squares);
             add_value(hasher, record.largest);
-            add_value(hasher, static_cast<int64_t>(record.finite ? 1 : 0));
+            add_value(hasher, static_cast<int64_t>(record.not_finite ? 0 : 1));
         }
     }
     return hasher.digest();
@@ -135,10 +152,10 @@ bool same_loss(const GrainLedger& a, const GrainLedger& b, int64_t grain) {
 }
 
 bool same_record(const GrainLedger& a, const GrainLedger& b, int64_t grain, int64_t tensor) {
-    const auto& [a_squares, a_largest, a_finite] = a.record(grain, tensor);
-    const auto& [b_squares, b_largest, b_finite] = b.record(grain, tensor);
+    const auto& [a_squares, a_largest, a_not_finite] = a.record(grain, tensor);
+    const auto& [b_squares, b_largest, b_not_finite] = b.record(grain, tensor);
     return std::bit_cast<uint64_t>(a_squares) == std::bit_cast<uint64_t>(b_squares) &&
-           std::bit_cast<uint32_t>(a_largest) == std::bit_cast<uint32_t>(b_largest) && a_finite == b_finite;
+           std::bit_cast<uint32_t>(a_largest) == std::bit_cast<uint32_t>(b_largest) && a_not_finite == b_not_finite;
 }
 
 }  // namespace accrue

@@ -11,11 +11,12 @@ namespace accrue {
 
 // Sums of a window as numbers, whatever their kind: to compare them and to calculate with them. A view of the sums.
 struct SumValues {
-    SumValues(GradientSum& sum);
+    SumValues(const GradientSum& sum, Kernels& kernels);
 
     // So many elements of a tensor from `first` on, as sums over counted tokens.
     void read(int64_t tensor, int64_t first, std::span<double> values) const;
 
+    Kernels* kernels;
     SumKind kind;
     std::vector<SumTensor> tensors;
     std::vector<MeanView> views;  // one for each tensor, with its unit as the factor
@@ -23,13 +24,17 @@ struct SumValues {
 
 // A copy of sums in an arena, to hold them while others are computed in their place.
 struct SumCopy {
-    SumCopy(GradientSum& sum, Arena& arena);
-    [[nodiscard]] SumValues values() const;
+    SumCopy(const GradientSum& sum, Kernels& kernels);
+    // Read through a device on the same arena: not always the one that computed them.
+    [[nodiscard]] SumValues values(Kernels& kernels) const;
 
 private:
     Arena::Block bytes_;
     SumValues values_;
 };
+
+// The sum of the squares of fp32 numbers.
+[[nodiscard]] double squares_of(const ByteSource& floats);
 
 // How one gradient stands to another, wanted one.
 struct GradientDifference {

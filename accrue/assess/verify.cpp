@@ -70,7 +70,7 @@ private:
 void Verifier::describe(const WindowRequest& request) {
     const Settings& settings = inputs_.settings;
     report_.model = name_of(settings.model);
-    report_.parameters = lab_.engine().model.parameters().trainable();
+    report_.parameters = lab_.engine().model.parameters().elements();
     report_.device = lab_.device();
     report_.dtype = settings.compute.dtype;
     report_.sums = settings.compute.sums;
@@ -121,9 +121,9 @@ void Verifier::compute_whole() {
 
 // Called while the engine's sums are those of the case: they are held aside while the whole window is computed again.
 GradientDifference Verifier::difference_from_whole() {
-    const SumCopy got(lab_.engine().sum, lab_.engine().kernels.arena());
+    const SumCopy got(lab_.engine().sum, lab_.engine().kernels);
     (void)lab_.by_step({.micro_batch_grains = lab_.most_at_once()});
-    return difference_of(got.values(), SumValues(lab_.engine().sum));
+    return difference_of(got.values(lab_.engine().kernels), SumValues(lab_.engine().sum, lab_.engine().kernels));
 }
 
 void Verifier::compute(const OtherWay& planned) {
@@ -171,7 +171,8 @@ SumKindCheck Verifier::check_kind(const NamedKind& named, GradientSum& exact) {
         check.repeats = expected.empty() || sums == expected;
         expected = sums;
     }
-    check.gradient_error = difference_of(SumValues(sum), SumValues(exact)).relative_error;
+    check.gradient_error =
+        difference_of(SumValues(sum, lab_.engine().kernels), SumValues(exact, lab_.engine().kernels)).relative_error;
     check.seconds = seconds_since(start);
     return check;
 }

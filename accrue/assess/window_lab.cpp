@@ -35,13 +35,11 @@ private:
 };
 
 // The norm of a moment; 0 where it is not kept in fp32.
-double norm_of(const StoredMoment& moment) {
+double norm_of(Kernels& kernels, const StoredMoment& moment) {
     double squares = 0;
     for (const StoredMoment::Part& part : moment.parts) {
-        const std::span values(reinterpret_cast<const float*>(part.bytes.data()),
-                               part.dtype == "F32" && part.suffix.empty() ? part.bytes.size() / sizeof(float) : 0);
-        for (const float value : values) {
-            squares += static_cast<double>(value) * static_cast<double>(value);
+        if (part.dtype == "F32" && part.suffix.empty()) {
+            squares += squares_of(source_of(kernels, part.device_bytes));
         }
     }
     return std::sqrt(squares);
@@ -53,7 +51,8 @@ std::string checksum_of_state(Engine& engine) {
     hasher.add(std::as_bytes(std::span(weights)));
     for (const StoredMoment& moment : engine.optimizer->moments()) {
         for (const StoredMoment::Part& part : moment.parts) {
-            hasher.add(part.bytes);
+            source_of(engine.kernels, part.device_bytes)
+                .for_pieces(int64_t{1} << 20, [&](std::span<const std::byte> piece) { hasher.add(piece); });
         }
     }
     return hasher.digest();
@@ -69,7 +68,7 @@ Parts real_parts() {
 struct WindowLab::Rig {
     Rig(const RunInputs& inputs, const Parts& parts, int threads, const Choices& choices, Arena& arena)
         : pool(threads),
-          kernels(parts.kernels(inputs.settings.compute, pool, arena)),
+          kernels(parts.kernels(device_of(inputs.settings.compute), pool, arena)),
           engine(inputs.settings, inputs.model, inputs.longest_sample(), *kernels, choices) {}
 
     Pool pool;
@@ -86,7 +85,7 @@ WindowLab::WindowLab(const RunInputs& inputs, const WindowRequest& request, Part
       threads_(Pool(static_cast<int>(inputs.settings.compute.threads)).threads()) {
     find_window(request);
     memory_.emplace(inputs_, window_, threads_, memory_of_machine());
-    arena_ = std::make_unique<Arena>(memory_->address_bytes());
+    arena_ = std::make_unique<Arena>(make_backing(device_of(inputs_.settings.compute), memory_->address_bytes()));
     arena_->keep(memory_->arena_bytes());
     rebuild({});
 }
@@ -159,7 +158,7 @@ void WindowLab::add(const Window& window, const std::vector<int64_t>& grains, in
 
 GradientSum WindowLab::make_sum(SumKind kind) {
     const auto tensors = engine().sum.tensors();
-    return {std::vector<SumTensor>(tensors.begin(), tensors.end()), engine().model.parameters().flat_elements, kind,
+    return {std::vector<SumTensor>(tensors.begin(), tensors.end()), engine().model.parameters().gradient_elements, kind,
             engine().kernels};
 }
 
@@ -169,7 +168,7 @@ Computed WindowLab::finished(const StepReport& report, double seconds) {
             .state = checksum_of_state(engine()),
             .step = report,
             .ledger = engine().sum.ledger(),
-            .first_moment_norm = moments.empty() ? 0.0 : norm_of(moments.front()),
+            .first_moment_norm = moments.empty() ? 0.0 : norm_of(engine().kernels, moments.front()),
             .seconds = seconds};
 }
 

@@ -9,6 +9,7 @@
 
 #include "accrue/assess/lab_memory.h"
 #include "accrue/assess/sum_values.h"
+#include "accrue/kernels/device.h"
 #include "accrue/train/inputs.h"
 #include "accrue/train/step.h"
 
@@ -16,7 +17,7 @@ namespace accrue {
 
 // The parts of the program that are put to the test. A test may put a wrong one in their place, to see it found.
 struct Parts {
-    std::function<std::unique_ptr<Kernels>(const Settings::Compute&, Pool&, Arena&)> kernels;
+    std::function<std::unique_ptr<Kernels>(const DeviceChoice&, Pool&, Arena&)> kernels;
     std::function<std::optional<StepReport>(Engine&, const BatchSource&, const Window&, const StopFlag&)> step;
 };
 // The real ones: what `accrue train` computes with.

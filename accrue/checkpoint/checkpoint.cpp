@@ -93,7 +93,7 @@ int64_t tensor_bytes(const std::vector<CheckpointFile>& files) {
     int64_t bytes = 0;
     for (const CheckpointFile& file : files) {
         for (const TensorToStore& tensor : file.tensors) {
-            bytes += static_cast<int64_t>(tensor.bytes.size());
+            bytes += tensor.bytes.size();
         }
     }
     return bytes;

@@ -60,9 +60,8 @@ Source open_source(const SourcePlace& place) {
         return {.config = std::move(model.config), .weights = std::move(model.weights)};
     }
     const TrainedModel model(place.path, 1, 1, warn);
-    const View<const float> master = model.weights().master;
     return {.config = model.config(),
-            .weights = {master.data, master.data + master.columns},
+            .weights = model.weights_on_host(),
             .speaks_bytes = dynamic_cast<const ByteTokenizer*>(model.tokenizer()) != nullptr};
 }
 

@@ -66,7 +66,7 @@ std::string config_text(const fs::path& folder) {
         "ffn:          {}\nvocabulary:   {}\npositions:    {}, {}\nhead:         {}\nparameters:   {}\n",
         config.family, config.layers, config.width, config.heads, config.head_size, config.key_heads, config.ffn,
         config.vocabulary, config.positions, rope_text(config.rope), config.tied ? "the embedding" : "its own",
-        decoder_parameters(config).list.trainable());
+        decoder_parameters(config).list.elements());
 }
 
 std::string model_folder_text(const fs::path& folder) {

@@ -1,6 +1,6 @@
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
-#include "accrue/kernels/kernels.h"
+#include "accrue/kernels/device.h"
 
 namespace accrue {
 

@@ -120,7 +120,7 @@ std::vector<double> Matrix::values() const {
 }
 
 Sum::Sum(const Case& tried, uint64_t seed, int64_t rows, int64_t columns)
-    : record_(std::make_unique<GrainRecord>(GrainRecord{.squares = 3, .largest = 0.125F, .finite = true})) {
+    : record_(std::make_unique<GrainRecord>(GrainRecord{.squares = 3, .largest = 0.125F})) {
     // Whole numbers in units of 2 make ties: half of them are rounded to even.
     const double per_unit = tried.integers ? 0.5 : 0x1p30;
     view_ = {.kind = tried.sums,
@@ -202,7 +202,7 @@ void append(Outcomes& outcomes, const Case& tried, const std::string& name, cons
     const GrainRecord& record = sum.record();
     outcomes.push_back({.name = name + " squares", .values = {record.squares}, .relative = room});
     outcomes.push_back({.name = name + " largest", .values = {record.largest}, .relative = room});
-    outcomes.push_back({.name = name + " finite", .values = {record.finite ? 1.0 : 0.0}});
+    outcomes.push_back({.name = name + " not finite", .values = {record.not_finite ? 1.0 : 0.0}});
 }
 
 std::vector<Case> usual_cases() {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "accrue/base/random.h"
-#include "accrue/kernels/kernels.h"
+#include "accrue/kernels/device.h"
 
 namespace accrue::conformance {
 
@@ -94,6 +94,12 @@ struct Mask {
     Dropout dropout;
     explicit Mask(const Case& tried, uint64_t site);
 };
+
+// The rows of a case as two grains, the first of which is empty where there is one row.
+[[nodiscard]] inline std::vector<RowRange> two_grains(const Case& tried) {
+    const int64_t first = tried.rows / 2;
+    return {{.first = 0, .rows = first}, {.first = first, .rows = tried.rows - first}};
+}
 
 // A random gradient; where the case is broken, with an infinity and a NaN in its first row.
 [[nodiscard]] Matrix random_gradient(const Case& tried, DType dtype, uint64_t seed, int64_t rows, int64_t columns);

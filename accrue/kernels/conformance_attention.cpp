@@ -23,7 +23,8 @@ std::vector<Segment> segments_of(const Case& tried) {
 struct Inputs {
     Mask mask;
     AttentionShape shape;
-    std::vector<Segment> segments;
+    std::vector<Segment> list;
+    Segments segments;
     Matrix query;
     Matrix key;
     Matrix value;
@@ -35,7 +36,8 @@ struct Inputs {
                 .head_size = tried.in,
                 .scale = 1 / std::sqrt(static_cast<float>(tried.in)),
                 .dropout = mask.dropout},
-          segments(segments_of(tried)),
+          list(segments_of(tried)),
+          segments(Segments::of(list, list.data())),
           query(Matrix::random(tried, tried.dtype, 1, tried.rows, shape.query_heads * tried.in)),
           key(Matrix::random(tried, tried.dtype, 2, tried.rows, shape.key_heads * tried.in)),
           value(Matrix::random(tried, tried.dtype, 3, tried.rows, shape.key_heads * tried.in)) {}
@@ -53,8 +55,8 @@ Outcomes attention(Kernels& kernels, const Case& tried) {
     Inputs inputs(tried);
     Matrix output = Matrix::poison(tried, tried.output_dtype, tried.rows, inputs.query.columns());
     Matrix log_sum = Matrix::poison(tried, DType::fp32, tried.rows, inputs.shape.query_heads);
-    kernels.attention(inputs.shape, inputs.segments, inputs.query.any(), inputs.key.any(), inputs.value.any(),
-                      output.any(), log_sum.floats());
+    kernels.run(op::Attention{inputs.shape, inputs.segments, inputs.query.any(), inputs.key.any(), inputs.value.any(),
+                              output.any(), log_sum.floats()});
     return {attended(tried, "output", output), by_row(tried, "log_sum", log_sum)};
 }
 
@@ -63,14 +65,15 @@ Outcomes attention_grad(Kernels& kernels, const Case& tried) {
     Matrix output = Matrix::poison(tried, tried.dtype, tried.rows, inputs.query.columns());
     Matrix log_sum = Matrix::poison(tried, DType::fp32, tried.rows, inputs.shape.query_heads);
     Arena none(1);
-    make_reference_kernels(none)->attention(inputs.shape, inputs.segments, inputs.query.any(), inputs.key.any(),
-                                            inputs.value.any(), output.any(), log_sum.floats());
+    make_reference_kernels(none)->run(op::Attention{inputs.shape, inputs.segments, inputs.query.any(), inputs.key.any(),
+                                                    inputs.value.any(), output.any(), log_sum.floats()});
     Matrix d_output = Matrix::random(tried, tried.dtype, 4, tried.rows, inputs.query.columns());
     Matrix d_query = Matrix::poison(tried, tried.output_dtype, tried.rows, inputs.query.columns());
     Matrix d_key = Matrix::poison(tried, tried.output_dtype, tried.rows, inputs.key.columns());
     Matrix d_value = Matrix::poison(tried, tried.output_dtype, tried.rows, inputs.key.columns());
-    kernels.attention_grad(inputs.shape, inputs.segments, inputs.query.any(), inputs.key.any(), inputs.value.any(),
-                           output.any(), log_sum.floats(), d_output.any(), d_query.any(), d_key.any(), d_value.any());
+    kernels.run(op::AttentionGrad{inputs.shape, inputs.segments, inputs.query.any(), inputs.key.any(),
+                                  inputs.value.any(), output.any(), log_sum.floats(), d_output.any(), d_query.any(),
+                                  d_key.any(), d_value.any()});
     return {attended(tried, "d_query", d_query), attended(tried, "d_key", d_key), attended(tried, "d_value", d_value)};
 }
 
@@ -105,8 +108,8 @@ Outcomes rope(Kernels& kernels, const Case& tried) {
     Matrix table = Matrix::random(fixed(tried), DType::fp32, 1, kPositions, head);
     Matrix heads = Matrix::random(tried, tried.dtype, 2, tried.rows, 3 * head);
     Matrix d_heads = Matrix::random(tried, tried.dtype, 3, tried.rows, 3 * head);
-    kernels.rope(heads.any(), row_of(positions), table.floats());
-    kernels.rope_grad(d_heads.any(), row_of(positions), table.floats());
+    kernels.run(op::Rope{heads.any(), row_of(positions), table.floats()});
+    kernels.run(op::RopeGrad{d_heads.any(), row_of(positions), table.floats()});
     return {by_row(tried, "heads", heads), by_row(tried, "d_heads", d_heads)};
 }
 

@@ -14,7 +14,7 @@ Outcome inexact(Case tried, const std::string& name, const Matrix& matrix) {
 Outcomes gelu(Kernels& kernels, const Case& tried) {
     Matrix input = Matrix::random(tried, tried.dtype, 1, tried.rows, tried.in);
     Matrix output = Matrix::poison(tried, tried.output_dtype, tried.rows, tried.in);
-    kernels.gelu(input.any(), output.any());
+    kernels.run(op::Gelu{input.any(), output.any()});
     return {inexact(tried, "output", output)};
 }
 
@@ -22,15 +22,15 @@ Outcomes gelu_grad(Kernels& kernels, const Case& tried) {
     Matrix input = Matrix::random(tried, tried.dtype, 1, tried.rows, tried.in);
     Matrix d_output = Matrix::random(tried, tried.dtype, 2, tried.rows, tried.in);
     Matrix d_input = Matrix::poison(tried, tried.output_dtype, tried.rows, tried.in);
-    kernels.gelu_grad(d_output.any(), input.any(), d_input.any());
-    kernels.gelu_grad(d_output.any(), input.any(), d_output.any());
+    kernels.run(op::GeluGrad{d_output.any(), input.any(), d_input.any()});
+    kernels.run(op::GeluGrad{d_output.any(), input.any(), d_output.any()});
     return {inexact(tried, "d_input", d_input), inexact(tried, "d_input in place", d_output)};
 }
 
 Outcomes swiglu(Kernels& kernels, const Case& tried) {
     Matrix gate_up = Matrix::random(tried, tried.dtype, 1, tried.rows, 2 * tried.in);
     Matrix output = Matrix::poison(tried, tried.output_dtype, tried.rows, tried.in);
-    kernels.swiglu(gate_up.any(), output.any());
+    kernels.run(op::Swiglu{gate_up.any(), output.any()});
     return {inexact(tried, "output", output)};
 }
 
@@ -38,7 +38,7 @@ Outcomes swiglu_grad(Kernels& kernels, const Case& tried) {
     Matrix gate_up = Matrix::random(tried, tried.dtype, 1, tried.rows, 2 * tried.in);
     Matrix d_output = Matrix::random(tried, tried.dtype, 2, tried.rows, tried.in);
     Matrix d_gate_up = Matrix::poison(tried, tried.output_dtype, tried.rows, 2 * tried.in);
-    kernels.swiglu_grad(d_output.any(), gate_up.any(), d_gate_up.any());
+    kernels.run(op::SwigluGrad{d_output.any(), gate_up.any(), d_gate_up.any()});
     return {inexact(tried, "d_gate_up", d_gate_up)};
 }
 
@@ -56,10 +56,10 @@ Outcomes activations_far_from_zero(Kernels& kernels, const Case& tried) {
     Matrix d_input = Matrix::poison(tried, tried.output_dtype, 1, 2 * count);
     Matrix product = Matrix::poison(tried, tried.output_dtype, 1, count);
     Matrix d_gate_up = Matrix::poison(tried, tried.output_dtype, 1, 2 * count);
-    kernels.gelu(input.any(), output.any());
-    kernels.gelu_grad(ones.any(), input.any(), d_input.any());
-    kernels.swiglu(input.any(), product.any());
-    kernels.swiglu_grad(ones.any().slice_columns(0, count), input.any(), d_gate_up.any());
+    kernels.run(op::Gelu{input.any(), output.any()});
+    kernels.run(op::GeluGrad{ones.any(), input.any(), d_input.any()});
+    kernels.run(op::Swiglu{input.any(), product.any()});
+    kernels.run(op::SwigluGrad{ones.any().slice_columns(0, count), input.any(), d_gate_up.any()});
     Outcomes outcomes;
     for (const auto& [name, matrix] : std::initializer_list<std::pair<std::string, const Matrix&>>{
              {"gelu", output}, {"gelu_grad", d_input}, {"swiglu", product}, {"swiglu_grad", d_gate_up}}) {
@@ -75,8 +75,8 @@ Outcomes cast(Kernels& kernels, const Case& tried) {
     Matrix input = Matrix::random(tried, DType::fp32, 1, tried.rows, tried.in);
     Matrix output = Matrix::poison(tried, tried.output_dtype, tried.rows, tried.in);
     Matrix copy = Matrix::poison(tried, tried.output_dtype, tried.rows, tried.in);
-    kernels.cast(input.floats(), mask.dropout, output.any());
-    kernels.cast(input.floats(), {}, copy.any());
+    kernels.run(op::Cast{input.floats(), mask.dropout, output.any()});
+    kernels.run(op::Cast{input.floats(), {}, copy.any()});
     Outcomes outcomes{by_row(tried, "output", output), by_row(tried, "copy", copy)};
     outcomes[1].relative = 0;
     outcomes[1].of_typical = 0;
@@ -89,18 +89,47 @@ Outcomes moving(Kernels& kernels, const Case& tried) {
     Matrix source = Matrix::random(packed, DType::fp32, 1, tried.rows, tried.in);
     Matrix target = Matrix::poison(packed, DType::fp32, tried.rows, tried.in);
     Matrix zeros = Matrix::random(packed, DType::fp32, 1, tried.rows, tried.in);
-    Matrix strided = Matrix::random(tried, DType::fp32, 1, tried.rows, tried.in);
     Matrix host = Matrix::poison(packed, DType::fp32, tried.rows, tried.in);
     const auto bytes = static_cast<size_t>(tried.rows * tried.in * 4);
     const auto bytes_of_matrix = [&](Matrix& matrix) {
         return std::span(static_cast<std::byte*>(matrix.any().data), bytes);
     };
-    kernels.copy_in(bytes_of_matrix(source), bytes_of_matrix(target));
-    kernels.fill_zero(bytes_of_matrix(zeros));
-    kernels.copy_out(strided.floats(), {host.floats().data, bytes / 4});
-    return {{.name = "copied in", .values = target.values()},
+    kernels.run(op::Upload{.host = bytes_of_matrix(source), .device = bytes_of_matrix(target)});
+    kernels.run(op::FillZero{bytes_of_matrix(zeros)});
+    kernels.run(op::Download{.device = bytes_of_matrix(source), .host = bytes_of_matrix(host)});
+    return {{.name = "uploaded", .values = target.values()},
             {.name = "zeros", .values = zeros.values()},
-            {.name = "copied out", .values = host.values()}};
+            {.name = "downloaded", .values = host.values()}};
+}
+
+Outcomes add_gradient(Kernels& kernels, const Case& tried) {
+    Case packed = tried;
+    packed.gap = 0;
+    Matrix values = random_gradient(packed, DType::fp32, 1, tried.rows, tried.in);
+    const Sum sum(tried, 3, tried.rows, tried.in);
+    kernels.run(op::AddGradient{.values = values.floats(), .sum = sum.view()});
+    Outcomes outcomes;
+    append(outcomes, tried, "sum", sum);
+    return outcomes;
+}
+
+// Among them sums that wrap.
+Outcomes add_sums(Kernels& kernels, const Case& tried) {
+    const auto count = static_cast<size_t>(tried.rows * tried.in);
+    std::vector<int64_t> sums(count);
+    std::vector<int64_t> others(count);
+    for (size_t i = 0; i < count; ++i) {
+        sums[i] = static_cast<int64_t>(mix(1, i));
+        others[i] = static_cast<int64_t>(mix(2, i));
+    }
+    kernels.run(
+        op::AddSums{.others = {others.data(), 1, std::ssize(others)}, .sums = {sums.data(), 1, std::ssize(sums)}});
+    Outcome outcome{.name = "sums", .values = {}};
+    for (const int64_t sum : sums) {
+        outcome.values.push_back(static_cast<double>(sum >> 32));
+        outcome.values.push_back(static_cast<double>(sum & 0xffffffff));
+    }
+    return {outcome};
 }
 
 }  // namespace
@@ -116,6 +145,8 @@ std::vector<Operation> elementwise_operations() {
          {{.dtype = DType::fp32}, {.dtype = DType::bf16, .output_dtype = DType::bf16}}},
         {"cast", cast, usual_cases()},
         {"moving", moving, usual_cases()},
+        {"add_gradient", add_gradient, sum_cases()},
+        {"add_sums", add_sums, usual_cases()},
     };
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "accrue/kernels/conformance.h"
+#include "accrue/kernels/one_by_one.h"
 
 namespace accrue::conformance {
 namespace {
@@ -53,7 +54,7 @@ Outcome roundings(Matrix& weights, const Matrix& copy) {
 Outcomes squared_norm(Kernels& kernels, const Case& tried) {
     const Mean mean(tried);
     // Squares of elements that were rounded to fp32 first are off by 1e-7.
-    return {{.name = "squared norm", .values = {kernels.squared_norm(mean.view)}, .relative = 1e-6}};
+    return {{.name = "squared norm", .values = {one_by_one::squared_norm(kernels, mean.view)}, .relative = 1e-6}};
 }
 
 Outcomes adamw(Kernels& kernels, const Case& tried) {
@@ -72,9 +73,11 @@ Outcomes adamw(Kernels& kernels, const Case& tried) {
                                  .decay = 0.1F,
                                  .correction1 = 1.7F,
                                  .correction2 = 2.3F};
-    kernels.adamw(mean.view, settings, weights.floats(), first_moment.floats(), second_moment.floats(), copy.any());
+    kernels.run(op::UpdateAdamW{mean.view, settings, weights.floats(), first_moment.floats(), second_moment.floats(),
+                                copy.any()});
     Matrix again = weights;
-    kernels.adamw(mean.view, settings, again.floats(), first_moment.floats(), second_moment.floats(), {});
+    kernels.run(
+        op::UpdateAdamW{mean.view, settings, again.floats(), first_moment.floats(), second_moment.floats(), {}});
     const Case plain = inexact(tried);
     return {compared(plain, "weights", weights), compared(plain, "weights after two steps", again),
             compared(plain, "first moment", first_moment), compared(plain, "second moment", second_moment),
@@ -130,7 +133,7 @@ Outcomes adamw_8bit(Kernels& kernels, const Case& tried) {
                                  .decay = 0.1F,
                                  .correction1 = 1.7F,
                                  .correction2 = 2.3F};
-    kernels.adamw_8bit(mean.view, settings, weights.floats(), state.moments(), copy.any());
+    kernels.run(op::UpdateAdamW8Bit{mean.view, settings, weights.floats(), state.moments(), copy.any()});
     Outcomes outcomes{compared(inexact(tried), "weights", weights), roundings(weights, copy)};
     state.append_to(outcomes);
     return outcomes;
@@ -141,8 +144,11 @@ Outcomes sgd_8bit(Kernels& kernels, const Case& tried) {
     Matrix weights = flat(tried, 2);
     Matrix copy = copy_of(tried);
     CodedState state(tried);
-    kernels.sgd_8bit(mean.view, {.rate = 0.25F, .momentum = 0.9F, .decay = 0.1F, .kind = SgdSettings::Kind::nesterov},
-                     weights.floats(), state.moments(), copy.any());
+    kernels.run(op::UpdateSgd8Bit{mean.view,
+                                  {.rate = 0.25F, .momentum = 0.9F, .decay = 0.1F, .kind = SgdSettings::Kind::nesterov},
+                                  weights.floats(),
+                                  state.moments(),
+                                  copy.any()});
     Outcomes outcomes{compared(inexact(tried), "weights", weights), roundings(weights, copy)};
     state.append_to(outcomes);
     return outcomes;
@@ -155,8 +161,8 @@ Outcomes sgd(Kernels& kernels, const Case& tried, SgdSettings settings) {
     Matrix copy = copy_of(tried);
     settings.rate = 0.25F;
     settings.decay = 0.1F;
-    kernels.sgd(mean.view, settings, weights.floats(), settings.momentum == 0 ? View<float>() : velocity.floats(),
-                copy.any());
+    kernels.run(op::UpdateSgd{mean.view, settings, weights.floats(),
+                              settings.momentum == 0 ? View<float>() : velocity.floats(), copy.any()});
     return {compared(inexact(tried), "weights", weights), compared(inexact(tried), "velocity", velocity),
             roundings(weights, copy)};
 }

@@ -1,6 +1,7 @@
 #include "tests/sanitized.h"
 
 #include "accrue/kernels/conformance.h"
+#include "accrue/kernels/one_by_one.h"
 
 namespace accrue::conformance {
 namespace {
@@ -31,8 +32,8 @@ Outcomes linear(Kernels& kernels, const Case& tried) {
     Matrix bias = bias_of(tried);
     Matrix output = Matrix::poison(tried, tried.output_dtype, tried.rows, tried.out);
     Matrix without_bias = Matrix::poison(tried, tried.output_dtype, tried.rows, tried.out);
-    kernels.linear(input.any(), {weight.any(), tried.layout}, bias.floats(), output.any());
-    kernels.linear(input.any(), {weight.any(), tried.layout}, {}, without_bias.any());
+    kernels.run(op::Linear{input.any(), {weight.any(), tried.layout}, bias.floats(), output.any()});
+    kernels.run(op::Linear{input.any(), {weight.any(), tried.layout}, {}, without_bias.any()});
     return {by_row(tried, "output", output), by_row(tried, "output without bias", without_bias)};
 }
 
@@ -44,10 +45,10 @@ Outcomes linear_residual(Kernels& kernels, const Case& tried) {
     Matrix residual = Matrix::random(tried, DType::fp32, 4, tried.rows, tried.out);
     Matrix output = Matrix::poison(tried, DType::fp32, tried.rows, tried.out);
     Matrix without_bias = Matrix::poison(tried, DType::fp32, tried.rows, tried.out);
-    kernels.linear_residual(input.any(), {weight.any(), tried.layout}, bias.floats(), mask.dropout, residual.floats(),
-                            output.floats());
-    kernels.linear_residual(input.any(), {weight.any(), tried.layout}, {}, mask.dropout, residual.floats(),
-                            without_bias.floats());
+    kernels.run(op::LinearResidual{
+        input.any(), {weight.any(), tried.layout}, bias.floats(), mask.dropout, residual.floats(), output.floats()});
+    kernels.run(op::LinearResidual{
+        input.any(), {weight.any(), tried.layout}, {}, mask.dropout, residual.floats(), without_bias.floats()});
     return {by_row(tried, "output", output), by_row(tried, "output without bias", without_bias)};
 }
 
@@ -55,7 +56,7 @@ Outcomes linear_input_grad(Kernels& kernels, const Case& tried) {
     Matrix d_output = Matrix::random(tried, tried.dtype, 1, tried.rows, tried.out);
     Matrix weight = weight_of(tried);
     Matrix d_input = Matrix::poison(tried, tried.output_dtype, tried.rows, tried.in);
-    kernels.linear_input_grad(d_output.any(), {weight.any(), tried.layout}, d_input.any());
+    one_by_one::linear_input_grad(kernels, d_output.any(), {weight.any(), tried.layout}, d_input.any());
     return {by_row(tried, "d_input", d_input)};
 }
 
@@ -65,51 +66,129 @@ Outcomes add_linear_weight_grad(Kernels& kernels, const Case& tried) {
     const bool out_first = tried.layout == WeightLayout::out_in;
     Sum sum(tried, 3, out_first ? tried.out : tried.in, out_first ? tried.in : tried.out);
     if (!tried.held) {
-        kernels.add_linear_weight_grad(d_output.any(), input.any(), tried.layout, sum.view(), {});
+        one_by_one::add_linear_weight_grad(kernels, d_output.any(), input.any(), tried.layout, sum.view());
         Outcomes outcomes;
         append(outcomes, tried, "d_weight", sum);
         return outcomes;
     }
     const std::vector<int32_t> slots = slots_of(tried.out);
     Matrix held = Matrix::poison(tried, DType::fp32, (tried.out + 2) / 3, tried.in);
-    kernels.add_linear_weight_grad(d_output.any(), input.any(), tried.layout, sum.view(), {slots, held.floats()});
+    one_by_one::add_linear_weight_grad(kernels, d_output.any(), input.any(), tried.layout, sum.view(),
+                                       {row_of(slots), held.floats()});
     Outcomes outcomes{compared(tried, "held", held)};
     append(outcomes, tried, "d_weight", sum);
     return outcomes;
 }
 
-// More of them than a device may want to keep, with a bias in between; the input's gradient then completes all.
-Outcomes start_linear_weight_grad(Kernels& kernels, const Case& tried) {
+// Two grains of a product with two parts and biases: more sums than a device may want to keep waiting.
+Outcomes linear_backward(Kernels& kernels, const Case& tried) {
+    const int64_t outputs[] = {(tried.out + 1) / 2, tried.out / 2};
     Matrix d_output = random_gradient(tried, tried.dtype, 1, tried.rows, tried.out);
     Matrix input = Matrix::random(tried, tried.dtype, 2, tried.rows, tried.in);
     Matrix weight = weight_of(tried);
-    Matrix other_d_output = Matrix::random(tried, tried.dtype, 4, tried.rows, tried.out);
-    Matrix d_input = Matrix::poison(tried, DType::fp32, tried.rows, tried.in);
-    const std::vector<int32_t> slots = tried.held ? slots_of(tried.out) : std::vector<int32_t>{};
-    Matrix held = Matrix::poison(tried, DType::fp32, (tried.out + 2) / 3, tried.in);
+    Matrix d_input = Matrix::poison(tried, tried.output_dtype, tried.rows, tried.in);
+    const std::vector<RowRange> grains = two_grains(tried);
     const bool out_first = tried.layout == WeightLayout::out_in;
-    constexpr uint64_t kSums = 5;
-    Sum bias(tried, 20, 1, tried.out);
     std::vector<Sum> sums;
-    for (uint64_t i = 0; i < kSums; ++i) {
-        if (i == 1) {
-            kernels.add_bias_grad(d_output.any(), bias.view());
+    std::vector<SumView> weight_views[2];
+    std::vector<SumView> bias_views[2];
+    sums.reserve(4 * 2);
+    uint64_t seed = 10;
+    for (size_t part = 0; part < 2; ++part) {
+        // Both grains go to one sum of the weight, unless each addition rounds; and to sums of their own of the bias.
+        const auto weight_sum = [&]() -> const Sum& {
+            return sums.emplace_back(tried, seed++, out_first ? outputs[part] : tried.in,
+                                     out_first ? tried.in : outputs[part]);
+        };
+        const bool shared = tried.sums == SumKind::exact || tried.sums == SumKind::fp32;
+        weight_views[part] = {weight_sum().view()};
+        weight_views[part].push_back(shared ? weight_views[part].front() : weight_sum().view());
+        for (size_t grain = 0; grain < grains.size(); ++grain) {
+            bias_views[part].push_back(sums.emplace_back(tried, seed++, 1, outputs[part]).view());
         }
-        const Sum& sum =
-            sums.emplace_back(tried, 10 + i, out_first ? tried.out : tried.in, out_first ? tried.in : tried.out);
-        const bool last = i + 1 == kSums;
-        kernels.start_linear_weight_grad(d_output.any(), input.any(), tried.layout, sum.view(),
-                                         last && tried.held ? HeldRows{slots, held.floats()} : HeldRows{});
     }
-    kernels.start_linear_weight_grad(d_output.any(), input.any(), tried.layout, sums.back().view(), {});  // once more
-    kernels.linear_input_grad(other_d_output.any(), {weight.any(), tried.layout}, d_input.any());
-    Outcomes outcomes{compared(tried, "d_input", d_input)};
-    append(outcomes, tried, "d_bias", bias);
+    const std::vector<op::LinearSums> parts{
+        {.first_output = 0, .outputs = outputs[0], .weight = weight_views[0], .bias = bias_views[0]},
+        {.first_output = outputs[0], .outputs = outputs[1], .weight = weight_views[1], .bias = bias_views[1]}};
+    kernels.run(op::LinearBackward{.d_output = d_output.any(),
+                                   .input = input.any(),
+                                   .weight = {weight.any(), tried.layout},
+                                   .d_input = d_input.any(),
+                                   .grains = grains,
+                                   .sums = std::span(parts).first(tried.out > 1 ? 2 : 1)});
+    kernels.run(op::CompleteSums{});
+    Outcomes outcomes;
+    if (!tried.broken) {
+        outcomes.push_back(by_row(tried, "d_input", d_input));
+    }
     for (const Sum& sum : sums) {
-        append(outcomes, tried, "d_weight", sum);
+        append(outcomes, tried, "sum", sum);
     }
-    if (tried.held) {
-        outcomes.push_back(compared(tried, "held", held));
+    return outcomes;
+}
+
+// The head's: one sum, some rows of which are held back, before the gradient of the input.
+Outcomes linear_backward_of_head(Kernels& kernels, const Case& tried) {
+    Matrix d_output = random_gradient(tried, tried.dtype, 1, tried.rows, tried.out);
+    Matrix input = Matrix::random(tried, tried.dtype, 2, tried.rows, tried.in);
+    Matrix weight = Matrix::random(fixed(tried), tried.dtype, 4, tried.out, tried.in);
+    Matrix d_input = Matrix::poison(tried, DType::fp32, tried.rows, tried.in);
+    Matrix values = Matrix::poison(tried, DType::fp32, (tried.out + 2) / 3, tried.in);
+    const std::vector<int32_t> slots = slots_of(tried.out);
+    const Sum sum(tried, 3, tried.out, tried.in);
+    const RowRange all{.first = 0, .rows = tried.rows};
+    const op::LinearSums sums{.first_output = 0, .outputs = tried.out, .weight = std::span(&sum.view(), 1)};
+    const HeldRows held{.slot_of_row = row_of(slots), .values = values.floats()};
+    kernels.run(op::LinearBackward{.d_output = d_output.any(),
+                                   .input = input.any(),
+                                   .weight = {weight.any(), WeightLayout::out_in},
+                                   .d_input = d_input.any(),
+                                   .grains = std::span(&all, 1),
+                                   .sums = std::span(&sums, 1),
+                                   .held = std::span(&held, 1),
+                                   .of = op::ProductOf::head});
+    kernels.run(op::CompleteSums{});
+    Outcomes outcomes{compared(tried, "held", values)};
+    append(outcomes, tried, "d_weight", sum);
+    if (!tried.broken) {
+        outcomes.push_back(by_row(tried, "d_input", d_input));
+    }
+    return outcomes;
+}
+
+// Must be what the product and the activation give one after the other, to the bit.
+Outcomes linear_activation(Kernels& kernels, const Case& tried) {
+    Outcomes outcomes;
+    for (const op::Activation activation : {op::Activation::gelu, op::Activation::swiglu}) {
+        const bool gated = activation == op::Activation::swiglu;
+        Case wide = tried;
+        wide.out = gated ? 2 * tried.out : tried.out;
+        wide.integers = false;
+        Matrix input = Matrix::random(wide, wide.dtype, 1, wide.rows, wide.in);
+        Matrix weight = weight_of(wide);
+        Matrix bias = bias_of(wide);
+        Matrix hidden = Matrix::poison(wide, wide.output_dtype, wide.rows, wide.out);
+        Matrix activated = Matrix::poison(wide, wide.output_dtype, wide.rows, tried.out);
+        Matrix apart = Matrix::poison(wide, wide.output_dtype, wide.rows, tried.out);
+        kernels.run(op::LinearActivation{.input = input.any(),
+                                         .weight = {weight.any(), wide.layout},
+                                         .bias = bias.floats(),
+                                         .activation = activation,
+                                         .hidden = hidden.any(),
+                                         .activated = activated.any()});
+        if (gated) {
+            kernels.run(op::Swiglu{.gate_up = hidden.any(), .output = apart.any()});
+        } else {
+            kernels.run(op::Gelu{.input = hidden.any(), .output = apart.any()});
+        }
+        outcomes.push_back(by_row(wide, "hidden", hidden));
+        // The device is compared with nothing but itself.
+        Outcome difference{.name = "fused minus apart", .values = activated.values()};
+        const std::vector<double> parts = apart.values();
+        for (size_t i = 0; i < parts.size(); ++i) {
+            difference.values[i] -= parts[i];
+        }
+        outcomes.push_back(difference);
     }
     return outcomes;
 }
@@ -117,7 +196,7 @@ Outcomes start_linear_weight_grad(Kernels& kernels, const Case& tried) {
 Outcomes add_bias_grad(Kernels& kernels, const Case& tried) {
     Matrix d_output = random_gradient(tried, tried.dtype, 1, tried.rows, tried.out);
     Sum sum(tried, 3, 1, tried.out);
-    kernels.add_bias_grad(d_output.any(), sum.view());
+    one_by_one::add_bias_grad(kernels, d_output.any(), sum.view());
     Outcomes outcomes;
     append(outcomes, tried, "d_bias", sum);
     return outcomes;
@@ -164,7 +243,9 @@ std::vector<Operation> product_operations() {
         {"linear_residual", linear_residual, weight_cases()},
         {"linear_input_grad", linear_input_grad, weight_cases()},
         {"add_linear_weight_grad", add_linear_weight_grad, long_and(sum_cases())},
-        {"start_linear_weight_grad", start_linear_weight_grad, some_of(sum_cases())},
+        {"linear_backward", linear_backward, some_of(sum_cases())},
+        {"linear_backward_of_head", linear_backward_of_head, some_of(sum_cases())},
+        {"linear_activation", linear_activation, some_of(usual_cases())},
         {"add_bias_grad", add_bias_grad, sum_cases()},
     };
 }

@@ -1,6 +1,7 @@
 #include <map>
 
 #include "accrue/kernels/conformance.h"
+#include "accrue/kernels/one_by_one.h"
 
 namespace accrue::conformance {
 namespace {
@@ -15,9 +16,9 @@ Outcomes embed(Kernels& kernels, const Case& tried) {
     Matrix position_table = Matrix::random(fixed(tried), DType::fp32, 4, kPositions, tried.in);
     Matrix output = Matrix::poison(tried, DType::fp32, tried.rows, tried.in);
     Matrix without_positions = Matrix::poison(tried, DType::fp32, tried.rows, tried.in);
-    kernels.embed(row_of(tokens), table.floats(), row_of(positions), position_table.floats(), mask.dropout,
-                  output.floats());
-    kernels.embed(row_of(tokens), table.floats(), {}, {}, mask.dropout, without_positions.floats());
+    kernels.run(op::Embed{row_of(tokens), table.floats(), row_of(positions), position_table.floats(), mask.dropout,
+                          output.floats()});
+    kernels.run(op::Embed{row_of(tokens), table.floats(), {}, {}, mask.dropout, without_positions.floats()});
     return {by_row(tried, "output", output), by_row(tried, "output without positions", without_positions)};
 }
 
@@ -38,7 +39,7 @@ struct Index {
             first_place.push_back(static_cast<int32_t>(places.size()));
         }
     }
-    [[nodiscard]] LookupIndex view() const { return {entries, first_place, places}; }
+    [[nodiscard]] LookupIndex view() const { return {row_of(entries), row_of(first_place), row_of(places)}; }
 };
 
 Outcomes add_lookup_grad(Kernels& kernels, const Case& tried) {
@@ -51,8 +52,8 @@ Outcomes add_lookup_grad(Kernels& kernels, const Case& tried) {
         slots[static_cast<size_t>(index.entries[static_cast<size_t>(e)])] = static_cast<int32_t>(slot_count - 1 - e);
     }
     Matrix values = Matrix::random(fixed(tried), DType::fp32, 4, slot_count, tried.in);
-    const HeldRows held = tried.held ? HeldRows{slots, values.floats()} : HeldRows{};
-    kernels.add_lookup_grad(d_output.floats(), index.view(), held, sum.view());
+    const HeldRows held = tried.held ? HeldRows{row_of(slots), values.floats()} : HeldRows{};
+    one_by_one::add_lookup_grad(kernels, d_output.floats(), index.view(), held, sum.view());
     Outcomes outcomes;
     append(outcomes, tried, "d_table", sum);
     return outcomes;
@@ -76,9 +77,9 @@ Outcomes cross_entropy(Kernels& kernels, const Case& tried) {
     Matrix losses_only = Matrix::poison(dense, DType::fp32, 1, tried.rows);
     Matrix losses_in_place = Matrix::poison(dense, DType::fp32, 1, tried.rows);
     Matrix d_logits = Matrix::poison(tried, tried.output_dtype, tried.rows, tried.out);
-    kernels.cross_entropy(logits.floats(), row_of(targets), losses.floats(), d_logits.any());
-    kernels.cross_entropy(logits.floats(), row_of(targets), losses_only.floats(), {});
-    kernels.cross_entropy(logits.floats(), row_of(targets), losses_in_place.floats(), logits.any());
+    kernels.run(op::CrossEntropy{logits.floats(), row_of(targets), losses.floats(), d_logits.any()});
+    kernels.run(op::CrossEntropy{logits.floats(), row_of(targets), losses_only.floats(), {}});
+    kernels.run(op::CrossEntropy{logits.floats(), row_of(targets), losses_in_place.floats(), logits.any()});
     Outcomes outcomes{by_row(dense, "d_logits", d_logits), by_row(dense, "d_logits in place", logits),
                       compared(dense, "losses", losses), compared(dense, "losses only", losses_only),
                       compared(dense, "losses in place", losses_in_place)};
@@ -92,6 +93,17 @@ Outcomes cross_entropy(Kernels& kernels, const Case& tried) {
     return outcomes;
 }
 
+Outcomes grain_losses(Kernels& kernels, const Case& tried) {
+    Case dense = tried;
+    dense.gap = 0;
+    Matrix losses = Matrix::random(dense, DType::fp32, 1, 1, tried.rows);
+    const std::vector<RowRange> grains{{.first = 0, .rows = tried.rows / 3},
+                                       {.first = tried.rows / 3, .rows = tried.rows - tried.rows / 3}};
+    std::vector<double> sums(2, -1);
+    kernels.run(op::GrainLosses{.losses = losses.floats(), .grains = grains, .sums = {sums.data(), 1, 2}});
+    return {{.name = "losses of grains", .values = sums, .relative = 1e-12, .at_least = 1e-12}};
+}
+
 }  // namespace
 
 std::vector<Operation> table_operations() {
@@ -99,6 +111,7 @@ std::vector<Operation> table_operations() {
         {"embed", embed, usual_cases()},
         {"add_lookup_grad", add_lookup_grad, sum_cases()},
         {"cross_entropy", cross_entropy, usual_cases()},
+        {"grain_losses", grain_losses, usual_cases()},
     };
 }
 

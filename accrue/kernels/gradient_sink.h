@@ -1,19 +1,31 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "accrue/kernels/sum_view.h"
 
 namespace accrue {
 
-// Where a model sends the gradients of grains: sums with a count, never means.
+// Where a model sends the gradients of grains, a micro-batch at a time: sums with a count, never means.
 class GradientSink {
 public:
     virtual ~GradientSink() = default;
-    // The place for one grain's gradient of one tensor (its number in the model's list of parameters).
+
+    // A grain of a micro-batch: its number in the window, and how many of its target tokens are counted.
+    struct Grain {
+        int64_t number = 0;
+        int64_t counted_tokens = 0;
+    };
+    // A micro-batch of these grains begins. Each grain of a window comes once.
+    virtual void begin(std::span<const Grain> grains) = 0;
+    // The place for a grain's gradient of one tensor (its number among the trained ones). The grain is of the micro-batch
+    // that has begun.
     [[nodiscard]] virtual SumView sum_of(int64_t grain, int64_t tensor) = 0;
-    // A grain is finished: its loss summed over counted tokens, and how many were counted. Once for each grain.
-    virtual void finish_grain(int64_t grain, double loss_sum, int64_t counted_tokens) = 0;
+    // Where the device puts each grain's loss, summed over counted tokens: [1, grains of the micro-batch].
+    [[nodiscard]] virtual View<double> loss_sums() = 0;
+    // Everything of the micro-batch was asked of the device.
+    virtual void end() = 0;
 };
 
 }  // namespace accrue

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "accrue/kernels/conformance.h"
+#include "accrue/kernels/one_by_one.h"
 
 namespace accrue::conformance {
 namespace {
@@ -80,21 +81,22 @@ TEST_F(GradientTest, OfALinearLayer) {
         Matrix output = poison(9, 5);
         const WeightView weights{weight.any(), layout};
         const auto forward = [&] {
-            kernels_->linear_residual(input.any(), weights, bias.floats(), mask.dropout, residual.floats(),
-                                      output.floats());
+            kernels_->run(op::LinearResidual{input.any(), weights, bias.floats(), mask.dropout, residual.floats(),
+                                             output.floats()});
             return output.values();
         };
         Matrix d_dropped = poison(9, 5);
-        kernels_->cast(d_output.floats(), mask.dropout, d_dropped.any());
+        kernels_->run(op::Cast{d_output.floats(), mask.dropout, d_dropped.any()});
         Matrix d_input = poison(9, 6);
-        kernels_->linear_input_grad(d_dropped.any(), weights, d_input.any());
+        one_by_one::linear_input_grad(*kernels_, d_dropped.any(), weights, d_input.any());
         const std::vector<double> d = d_output.values();
         expect_gradient("input", input, d, forward, d_input.values());
         expect_gradient("weight", weight, d, forward, added(weight.rows(), weight.columns(), [&](const SumView& sum) {
-                            kernels_->add_linear_weight_grad(d_dropped.any(), input.any(), layout, sum, {});
+                            one_by_one::add_linear_weight_grad(*kernels_, d_dropped.any(), input.any(), layout, sum);
                         }));
-        expect_gradient("bias", bias, d, forward,
-                        added(1, 5, [&](const SumView& sum) { kernels_->add_bias_grad(d_dropped.any(), sum); }));
+        expect_gradient("bias", bias, d, forward, added(1, 5, [&](const SumView& sum) {
+                            one_by_one::add_bias_grad(*kernels_, d_dropped.any(), sum);
+                        }));
     }
 }
 
@@ -106,14 +108,23 @@ TEST_F(GradientTest, OfRmsNorm) {
         Matrix output = poison(9, 6);
         Matrix inverse_rms = poison(9, 6 / width);
         const auto forward = [&] {
-            kernels_->rms_norm(input.any(), gain.floats(), 0.01F, output.any(), inverse_rms.floats());
+            kernels_->run(op::RmsNorm{input.any(), gain.floats(), 0.01F, output.any(), inverse_rms.floats()});
             return output.values();
         };
         forward();
         Matrix d_input = poison(9, 6);
-        kernels_->rms_norm_input_grad(d_output.any(), input.any(), gain.floats(), inverse_rms.floats(), d_input.any());
+        const RowRange all{.first = 0, .rows = 9};
+        op::RmsNormBackward backward{.d_output = d_output.any(),
+                                     .input = input.any(),
+                                     .gain = gain.floats(),
+                                     .inverse_rms = inverse_rms.floats(),
+                                     .d_input = d_input.any(),
+                                     .d_stream = {},
+                                     .grains = std::span(&all, 1),
+                                     .d_gain = {}};
         const std::vector<double> d_gain = added(1, width, [&](const SumView& sum) {
-            kernels_->add_rms_norm_gain_grad(d_output.any(), input.any(), inverse_rms.floats(), sum);
+            backward.d_gain = std::span(&sum, 1);
+            kernels_->run(backward);
         });
         expect_gradient("input", input, d_output.values(), forward, d_input.values());
         expect_gradient("gain", gain, d_output.values(), forward, d_gain);
@@ -121,8 +132,10 @@ TEST_F(GradientTest, OfRmsNorm) {
         Matrix added_to = random(4, 9, 6);
         const std::vector<double> before = added_to.values();
         forward();
-        kernels_->add_rms_norm_input_grad(d_output.any(), input.any(), gain.floats(), inverse_rms.floats(),
-                                          added_to.floats());
+        backward.d_input = {};
+        backward.d_stream = added_to.floats();
+        backward.d_gain = {};
+        kernels_->run(backward);
         for (size_t i = 0; i < before.size(); ++i) {
             EXPECT_NEAR(added_to.values()[i], before[i] + d_input.values()[i], 1e-6);  // the rounding of one addition
         }
@@ -138,8 +151,8 @@ TEST_F(GradientTest, OfLayerNorm) {
     Matrix mean = poison(9, 1);
     Matrix inverse_deviation = poison(9, 1);
     const auto forward = [&] {
-        kernels_->layer_norm(input.floats(), gain.floats(), bias.floats(), 0.01F, output.any(), mean.floats(),
-                             inverse_deviation.floats());
+        kernels_->run(op::LayerNorm{input.floats(), gain.floats(), bias.floats(), 0.01F, output.any(), mean.floats(),
+                                    inverse_deviation.floats()});
         return output.values();
     };
     forward();
@@ -147,14 +160,28 @@ TEST_F(GradientTest, OfLayerNorm) {
     for (int64_t i = 0; i < 9 * 6; ++i) {
         d_input.set(i / 6, i % 6, 0);
     }
-    kernels_->add_layer_norm_input_grad(d_output.any(), input.floats(), gain.floats(), mean.floats(),
-                                        inverse_deviation.floats(), d_input.floats());
+    const RowRange all{.first = 0, .rows = 9};
+    op::LayerNormBackward backward{.d_output = d_output.any(),
+                                   .input = input.floats(),
+                                   .gain = gain.floats(),
+                                   .mean = mean.floats(),
+                                   .inverse_deviation = inverse_deviation.floats(),
+                                   .d_stream = d_input.floats(),
+                                   .grains = std::span(&all, 1),
+                                   .d_gain = {},
+                                   .d_bias = {}};
+    kernels_->run(backward);
+    Matrix again = d_input;
+    backward.d_stream = again.floats();
     const std::vector<double> d_gain = added(1, 6, [&](const SumView& sum) {
-        kernels_->add_layer_norm_gain_grad(d_output.any(), input.floats(), mean.floats(), inverse_deviation.floats(),
-                                           sum);
+        backward.d_gain = std::span(&sum, 1);
+        kernels_->run(backward);
     });
-    const std::vector<double> d_bias =
-        added(1, 6, [&](const SumView& sum) { kernels_->add_bias_grad(d_output.any(), sum); });
+    backward.d_gain = {};
+    const std::vector<double> d_bias = added(1, 6, [&](const SumView& sum) {
+        backward.d_bias = std::span(&sum, 1);
+        kernels_->run(backward);
+    });
     expect_gradient("input", input, d_output.values(), forward, d_input.values());
     expect_gradient("gain", gain, d_output.values(), forward, d_gain);
     expect_gradient("bias", bias, d_output.values(), forward, d_bias);
@@ -168,20 +195,23 @@ TEST_F(GradientTest, OfRotaryPositions) {
     const std::vector<double> d = d_output.values();
     const auto forward = [&] {
         Matrix turned = heads;
-        kernels_->rope(turned.any(), row_of(positions), table.floats());
+        kernels_->run(op::Rope{turned.any(), row_of(positions), table.floats()});
         return turned.values();
     };
-    kernels_->rope_grad(d_output.any(), row_of(positions), table.floats());
+    kernels_->run(op::RopeGrad{d_output.any(), row_of(positions), table.floats()});
     expect_gradient("heads", heads, d, forward, d_output.values());
 }
 
 TEST_F(GradientTest, OfAttention) {
-    for (const float probability : {0.0F, 0.4F}) {
+    using Kind = std::pair<AttentionMask, float>;
+    for (const auto& [masks, probability] :
+         {Kind{AttentionMask::causal, 0.0F}, Kind{AttentionMask::causal, 0.4F}, Kind{AttentionMask::full, 0.4F}}) {
         tried_.dropout = probability;
         const Mask mask(tried_, 6);
         const AttentionShape shape{
-            .query_heads = 4, .key_heads = 2, .head_size = 3, .scale = 0.6F, .dropout = mask.dropout};
-        const std::array<Segment, 3> segments{Segment{0, 3}, Segment{3, 1}, Segment{4, 5}};
+            .query_heads = 4, .key_heads = 2, .head_size = 3, .scale = 0.6F, .mask = masks, .dropout = mask.dropout};
+        const std::array<Segment, 3> list{Segment{0, 3}, Segment{3, 1}, Segment{4, 5}};
+        const Segments segments = Segments::of(list, list.data(), masks);
         Matrix query = random(1, 9, 12);
         Matrix key = random(2, 9, 6);
         Matrix value = random(3, 9, 6);
@@ -189,15 +219,16 @@ TEST_F(GradientTest, OfAttention) {
         Matrix output = poison(9, 12);
         Matrix log_sum = poison(9, 4);
         const auto forward = [&] {
-            kernels_->attention(shape, segments, query.any(), key.any(), value.any(), output.any(), log_sum.floats());
+            kernels_->run(
+                op::Attention{shape, segments, query.any(), key.any(), value.any(), output.any(), log_sum.floats()});
             return output.values();
         };
         forward();
         Matrix d_query = poison(9, 12);
         Matrix d_key = poison(9, 6);
         Matrix d_value = poison(9, 6);
-        kernels_->attention_grad(shape, segments, query.any(), key.any(), value.any(), output.any(), log_sum.floats(),
-                                 d_output.any(), d_query.any(), d_key.any(), d_value.any());
+        kernels_->run(op::AttentionGrad{shape, segments, query.any(), key.any(), value.any(), output.any(),
+                                        log_sum.floats(), d_output.any(), d_query.any(), d_key.any(), d_value.any()});
         expect_gradient("query", query, d_output.values(), forward, d_query.values());
         expect_gradient("key", key, d_output.values(), forward, d_key.values());
         expect_gradient("value", value, d_output.values(), forward, d_value.values());
@@ -209,22 +240,22 @@ TEST_F(GradientTest, OfActivations) {
     Matrix output = poison(9, 6);
     Matrix d_output = random(2, 9, 6);
     Matrix d_input = poison(9, 6);
-    kernels_->gelu_grad(d_output.any(), input.any(), d_input.any());
+    kernels_->run(op::GeluGrad{d_output.any(), input.any(), d_input.any()});
     expect_gradient(
         "gelu", input, d_output.values(),
         [&] {
-            kernels_->gelu(input.any(), output.any());
+            kernels_->run(op::Gelu{input.any(), output.any()});
             return output.values();
         },
         d_input.values());
 
     Matrix half = poison(9, 3);
     Matrix d_half = random(3, 9, 3);
-    kernels_->swiglu_grad(d_half.any(), input.any(), d_input.any());
+    kernels_->run(op::SwigluGrad{d_half.any(), input.any(), d_input.any()});
     expect_gradient(
         "swiglu", input, d_half.values(),
         [&] {
-            kernels_->swiglu(input.any(), half.any());
+            kernels_->run(op::Swiglu{input.any(), half.any()});
             return half.values();
         },
         d_input.values());
@@ -243,14 +274,15 @@ TEST_F(GradientTest, OfAnEmbedding) {
     Matrix output = poison(9, 6);
     Matrix d_output = random(3, 9, 6);
     const auto forward = [&] {
-        kernels_->embed(row_of(tokens), table.floats(), row_of(positions), position_table.floats(), mask.dropout,
-                        output.floats());
+        kernels_->run(op::Embed{row_of(tokens), table.floats(), row_of(positions), position_table.floats(),
+                                mask.dropout, output.floats()});
         return output.values();
     };
     Matrix d_dropped = poison(9, 6);
-    kernels_->cast(d_output.floats(), mask.dropout, d_dropped.any());
+    kernels_->run(op::Cast{d_output.floats(), mask.dropout, d_dropped.any()});
     expect_gradient("table", table, d_output.values(), forward, added(5, 6, [&](const SumView& sum) {
-                        kernels_->add_lookup_grad(d_dropped.floats(), {entries, first_place, places}, {}, sum);
+                        one_by_one::add_lookup_grad(*kernels_, d_dropped.floats(),
+                                                    {row_of(entries), row_of(first_place), row_of(places)}, {}, sum);
                     }));
 }
 
@@ -259,11 +291,11 @@ TEST_F(GradientTest, OfTheLoss) {
     Matrix logits = random(1, 9, 5);
     Matrix losses = poison(1, 9);
     Matrix d_logits = poison(9, 5);
-    kernels_->cross_entropy(logits.floats(), row_of(targets), losses.floats(), d_logits.any());
+    kernels_->run(op::CrossEntropy{logits.floats(), row_of(targets), losses.floats(), d_logits.any()});
     expect_gradient(
         "logits", logits, std::vector<double>(9, 1),
         [&] {
-            kernels_->cross_entropy(logits.floats(), row_of(targets), losses.floats(), {});
+            kernels_->run(op::CrossEntropy{logits.floats(), row_of(targets), losses.floats(), {}});
             return losses.values();
         },
         d_logits.values());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -20,11 +21,11 @@ enum class Part {
 inline constexpr int64_t kParts = 8;
 
 // The part as a key: "products_forward".
-[[nodiscard]] std::string_view name_of(Part part);
-
-// A product whose outputs are as many as the vocabulary's words belongs to the loss head: kernels see shapes only.
-[[nodiscard]] constexpr Part part_of_product(int64_t outputs, int64_t vocabulary, Part otherwise) {
-    return outputs == vocabulary ? Part::loss_head : otherwise;
+[[nodiscard]] constexpr std::string_view name_of(Part part) {
+    constexpr std::array<std::string_view, kParts> kNames = {"products_forward", "products_input", "products_weight",
+                                                             "attention",        "loss_head",      "norms",
+                                                             "elementwise",      "optimizer"};
+    return kNames[static_cast<size_t>(part)];
 }
 
 // What a part asks of the machine.
@@ -32,6 +33,20 @@ struct Work {
     double flops = 0;  // of products and attention, a multiplication and an addition being two
     double bytes = 0;  // read and written outside of the caches, if nothing of it stays there
 };
-using WorkByPart = std::array<Work, kParts>;
+
+struct WorkByPart : std::array<Work, kParts> {
+    void add(Part part, double flops, int64_t bytes) {
+        Work& work = at(static_cast<size_t>(part));
+        work.flops += flops;
+        work.bytes += static_cast<double>(bytes);
+    }
+    [[nodiscard]] double flops() const {
+        double sum = 0;
+        for (const Work& work : *this) {
+            sum += work.flops;
+        }
+        return sum;
+    }
+};
 
 }  // namespace accrue

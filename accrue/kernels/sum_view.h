@@ -34,30 +34,31 @@ struct KahanBf16 {
 };
 static_assert(sizeof(KahanBf16) == 4);
 
-// What is known of one tensor's gradient in one grain, after that grain was added.
+// What is known of one tensor's gradient in one grain, after that grain was added. All bytes 0 = nothing was added yet.
 struct GrainRecord {
-    double squares = 0;  // of its elements, summed
-    float largest = 0;   // of |element|, over the finite ones
-    bool finite = true;  // no NaN and no infinity
+    double squares = 0;       // of its elements, summed
+    float largest = 0;        // of |element|, over the finite ones
+    bool not_finite = false;  // a NaN or an infinity was among them
 
     bool operator==(const GrainRecord&) const = default;
 };
 
-// Where one grain's gradient of one tensor goes: the window's sum of that tensor, and the grain's record.
+// Where one grain's gradient of one tensor goes: the window's sum of that tensor, and the grain's record, both on the device.
 //   exact:  sum[i] += round_to_even(value[i] * per_unit), a 64-bit integer; wraps, never traps
 //   fp32:   sum[i] += value[i]
 //   bf16, bf16_stochastic, bf16_kahan: as bf16_sum.h says; adding 0 leaves a sum alone
 // With data == nullptr nothing is added and only the record is filled (a probe).
-// The record is added to: squares add up, largest is a maximum, finite an "and". A value that is not finite adds 0.
+// The record is added to: squares add up, largest is a maximum, not_finite an "or". A value that is not finite adds 0.
 struct SumView {
     SumKind kind = SumKind::exact;
     void* data = nullptr;
     int64_t rows = 0;
     int64_t columns = 0;
-    double per_unit = 1;        // exact: a power of two
-    uint64_t rounding_key = 0;  // bf16_stochastic: seed, step, grain and tensor, mixed
-    GrainRecord* record = nullptr;
+    double per_unit = 1;            // exact: a power of two
+    uint64_t rounding_key = 0;      // bf16_stochastic: seed, step, grain and tensor, mixed
+    GrainRecord* record = nullptr;  // nothing: the tensor is frozen, and nobody wants its gradient
 
+    [[nodiscard]] bool is_wanted() const { return record != nullptr; }
     [[nodiscard]] int64_t elements() const { return rows * columns; }
 };
 
@@ -69,7 +70,7 @@ struct MeanView {
     int64_t elements = 0;
     double factor = 1;  // unit / weight of the window, times the clip factor
 
-    // Element i, for host memory.
+    // Element i, where the sum can be read: in kernels, or of sums that were downloaded.
     [[nodiscard]] double at(int64_t i) const {
         switch (kind) {
             case SumKind::exact:

@@ -1,39 +1,23 @@
 #include "accrue/model/decoder.h"
 
+#include <algorithm>
+
+#include "accrue/model/device_batch.h"
 #include "accrue/model/rope_table.h"
 
 namespace accrue {
 namespace {
 
-template <class T>
-Leased<T> upload(Kernels& kernels, std::span<const T> host) {
-    Leased<T> result = take_matrix<T>(kernels.arena(), 1, static_cast<int64_t>(host.size()));
-    kernels.copy_in(std::as_bytes(host), {reinterpret_cast<std::byte*>(result.view.data), host.size_bytes()});
-    return result;
-}
+constexpr AttentionMask kMask = AttentionMask::causal;
 
-void fill_zero(Kernels& kernels, View<float> values) {
-    kernels.fill_zero(
-        {reinterpret_cast<std::byte*>(values.data), static_cast<size_t>(values.elements()) * sizeof(float)});
-}
-
-std::vector<float> download(Kernels& kernels, View<const float> values) {
-    std::vector<float> host(static_cast<size_t>(values.elements()));
-    kernels.copy_out(values, host);
-    return host;
-}
-
-// One grain's loss and count, its rows in order.
-void finish_grains(const TokenBatch& batch, std::span<const float> losses, GradientSink& sink) {
+std::vector<GradientSink::Grain> counted(const TokenBatch& batch) {
+    std::vector<GradientSink::Grain> grains;
     for (const auto& [number, range] : batch.grains) {
-        double loss = 0;
-        int64_t counted = 0;
-        for (int64_t row = range.first; row < range.first + range.rows; ++row) {
-            loss += static_cast<double>(losses[static_cast<size_t>(row)]);
-            counted += batch.targets[static_cast<size_t>(row)] >= 0 ? 1 : 0;
-        }
-        sink.finish_grain(number, loss, counted);
+        const auto first = batch.targets.begin() + range.first;
+        const auto is_counted = [](int32_t target) { return target >= 0; };
+        grains.push_back({.number = number, .counted_tokens = std::count_if(first, first + range.rows, is_counted)});
     }
+    return grains;
 }
 
 // Sums that are not exact are added in grain order, so a row that one grain of the batch holds back must be held back by
@@ -42,41 +26,12 @@ bool holds_alike(const TokenBatch& batch, GradientSink& sink) {
     return !batch.grains.empty() && sink.sum_of(batch.grains.front().number, 0).kind != SumKind::exact;
 }
 
-// Which words each grain looks up.
-std::vector<Lookup> lookups_of(const TokenBatch& batch, GradientSink& sink) {
-    std::vector<Lookup> lookups;
-    for (const auto& [number, range] : batch.grains) {
-        const auto ids =
-            std::span(batch.tokens).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.rows));
-        lookups.push_back(holds_alike(batch, sink) ? Lookup(ids, batch.tokens) : Lookup(ids));
-    }
-    return lookups;
-}
-
-int64_t held_slots(const TokenBatch& batch, size_t grain, GradientSink& sink) {
-    return holds_alike(batch, sink) ? batch.rows() : batch.grains[grain].range.rows;
-}
-
 }  // namespace
 
-// A batch's numbers on the device.
-struct Decoder::DeviceBatch {
-    DeviceBatch(Kernels& kernels, const TokenBatch& batch)
-        : tokens(upload<int32_t>(kernels, batch.tokens)),
-          targets(upload<int32_t>(kernels, batch.targets)),
-          positions(upload<int32_t>(kernels, batch.positions)),
-          row_keys(upload<uint64_t>(kernels, batch.row_keys)) {}
-
-    Leased<int32_t> tokens;
-    Leased<int32_t> targets;
-    Leased<int32_t> positions;
-    Leased<uint64_t> row_keys;
-};
-
-// What forward keeps of one layer.
+// What forward keeps of one block.
 struct Decoder::Kept {
     Leased<float> input;
-    LayerSaved saved;
+    BlockSaved saved;
 };
 
 Decoder::Decoder(ModelConfig config, const Options& options, Kernels& kernels)
@@ -85,9 +40,12 @@ Decoder::Decoder(ModelConfig config, const Options& options, Kernels& kernels)
         throw Error(cat("the longest sample has ", options_.longest_sample, " tokens, but the model has only ",
                         config_.positions, " positions. Set data.sequence_length to at most that."));
     }
+    if (options_.is_trained) {
+        parameters_.list.place_gradients(options_.is_trained);
+    }
     if (config_.rope.kind != RopeConfig::Kind::none) {
         const std::vector<float> table = rope_table(config_.rope, config_.head_size, options_.longest_sample);
-        rope_table_ = upload<float>(kernels_, table);
+        rope_table_ = uploaded<float>(kernels_, table);
         rope_table_.view = View<float>(rope_table_.view.data, options_.longest_sample, config_.head_size);
     }
 }
@@ -105,7 +63,7 @@ Block Decoder::block_of(const Pass& pass, const BlockContext& context, size_t la
     return {.pass = pass,
             .context = context,
             .parameters = parameters_.blocks[layer],
-            .layer = static_cast<int64_t>(layer)};
+            .number = static_cast<int64_t>(layer)};
 }
 
 NormSaved Decoder::final_norm(const Pass& pass, View<const float> stream) const {
@@ -114,13 +72,13 @@ NormSaved Decoder::final_norm(const Pass& pass, View<const float> stream) const 
     return saved;
 }
 
-BlockContext Decoder::context_of(const DeviceBatch& batch, const TokenBatch& tokens, BlockContext::Mode mode) const {
+BlockContext Decoder::context_of(const DeviceBatch& batch, BlockContext::Mode mode) const {
     return {.config = config_,
             .dtype = options_.dtype,
             .rope_table = rope_table_.view,
-            .positions = batch.positions.view,
-            .row_keys = batch.row_keys.view,
-            .segments = tokens.segments,
+            .positions = batch.positions(),
+            .row_keys = batch.row_keys(),
+            .segments = batch.segments(),
             .dropout_seed = options_.dropout_seed,
             .mode = mode};
 }
@@ -128,16 +86,35 @@ BlockContext Decoder::context_of(const DeviceBatch& batch, const TokenBatch& tok
 void Decoder::embed(const Pass& pass, const DeviceBatch& batch, const BlockContext& context, View<float> output) const {
     const View<const float> position_table =
         config_.learned_positions ? pass.master_of(parameters_.position_embedding) : View<const float>();
-    kernels_.embed(batch.tokens.view, pass.master_of(parameters_.embedding), batch.positions.view, position_table,
-                   context.dropout(config_.embedding_dropout, -1, BlockContext::Site::embedding), output);
+    kernels_.run(op::Embed{.tokens = batch.tokens(),
+                           .table = pass.master_of(parameters_.embedding),
+                           .positions = batch.positions(),
+                           .position_table = position_table,
+                           .dropout = context.dropout(config_.embedding_dropout, -1, BlockContext::Site::embedding),
+                           .output = output});
+}
+
+LookupNeeds Decoder::lookup_needs(const TokenBatch& batch, GradientSink& sink) const {
+    const auto trains = [this](int64_t parameter) { return parameters_.list[parameter].gradient.has_value(); };
+    const bool words = trains(parameters_.embedding);
+    return {.words = words,
+            .positions = config_.learned_positions && trains(parameters_.position_embedding),
+            .held_columns = config_.tied && words ? config_.width : 0,
+            .held_rows_of = config_.vocabulary,
+            .holds_alike = holds_alike(batch, sink)};
 }
 
 void Decoder::forward_backward(const TokenBatch& batch, const Weights& weights, GradientSink& sink) {
     Arena& arena = kernels_.arena();
-    const DeviceBatch device(kernels_, batch);
-    const BlockContext context = context_of(device, batch, BlockContext::Mode::training);
-    const Pass pass{
-        .kernels = kernels_, .parameters = parameters_.list, .weights = weights, .grains = batch.grains, .sink = &sink};
+    sink.begin(counted(batch));
+    const DeviceBatch device(kernels_, batch, kMask, lookup_needs(batch, sink));
+    const BlockContext context = context_of(device, BlockContext::Mode::training);
+    const Pass pass{.kernels = kernels_,
+                    .parameters = parameters_.list,
+                    .weights = weights,
+                    .grains = device.grain_numbers(),
+                    .grain_rows = device.grain_rows(),
+                    .sink = &sink};
     const int64_t rows = batch.rows();
 
     std::vector<Kept> kept;
@@ -148,80 +125,80 @@ void Decoder::forward_backward(const TokenBatch& batch, const Weights& weights, 
         Kept& here = kept.emplace_back();
         here.input = std::move(stream);
         stream = take_matrix<float>(arena, rows, config_.width);
-        here.saved = layer_forward(block_of(pass, context, layer), recompute_of(layer), here.input.view, stream.view);
+        here.saved = block_forward(block_of(pass, context, layer), recompute_of(layer), here.input.view, stream.view);
     }
 
-    const std::vector<Lookup> lookups = lookups_of(batch, sink);
-    std::vector<HeldEmbedding> held;
-    for (size_t grain = 0; config_.tied && grain < lookups.size(); ++grain) {
-        held.emplace_back(arena, lookups[grain], held_slots(batch, grain, sink), config_.vocabulary, config_.width);
-    }
     const Leased<float> d_stream = take_matrix<float>(arena, rows, config_.width);
-    fill_zero(kernels_, d_stream.view);
+    fill_zero(kernels_, d_stream.block);
     {
         const NormSaved norm = final_norm(pass, stream.view);
         const Leased<float> losses = take_matrix<float>(arena, 1, rows);
         const Leased<float> d_norm = take_matrix<float>(arena, rows, config_.width);
         head_forward_backward(pass, parameters_.head,
-                              {.input = norm.output.view, .targets = device.targets.view, .losses = losses.view},
-                              choices_.loss_rows, held, d_norm.view);
+                              {.input = norm.output.view, .targets = device.targets(), .losses = losses.view},
+                              choices_.loss_rows, device.held(), d_norm.view);
         norm_backward(pass, parameters_.final_norm, norm, stream.view, d_norm.view, d_stream.view);
-        finish_grains(batch, download(kernels_, losses.view), sink);
+        kernels_.run(op::GrainLosses{.losses = losses.view, .grains = device.grain_rows(), .sums = sink.loss_sums()});
     }
     stream.block.release();
     for (size_t layer = parameters_.blocks.size(); layer-- > 0;) {
         Kept& here = kept.back();
-        layer_backward(block_of(pass, context, layer), std::move(here.saved), here.input.view, d_stream.view);
+        block_backward(block_of(pass, context, layer), std::move(here.saved), here.input.view, d_stream.view);
         kept.pop_back();
     }
-    embedding_backward(pass, batch, context, held, lookups, d_stream.view);
+    embedding_backward(pass, device, context, d_stream.view);
+    sink.end();
 }
 
-void Decoder::embedding_backward(const Pass& pass, const TokenBatch& batch, const BlockContext& context,
-                                 std::span<const HeldEmbedding> held, std::span<const Lookup> lookups,
+void Decoder::embedding_backward(const Pass& pass, const DeviceBatch& batch, const BlockContext& context,
                                  View<float> d_stream) const {
     const Dropout dropout = context.dropout(config_.embedding_dropout, -1, BlockContext::Site::embedding);
     Leased<float> dropped;
     if (dropout.probability > 0) {
         dropped = take_matrix<float>(kernels_.arena(), d_stream.rows, d_stream.columns);
-        kernels_.cast(d_stream, dropout, dropped.view);
+        kernels_.run(op::Cast{.input = d_stream, .dropout = dropout, .output = dropped.view});
         d_stream = dropped.view;
     }
-    for (size_t grain = 0; grain < batch.grains.size(); ++grain) {
-        const auto& [number, range] = batch.grains[grain];
-        const View<const float> rows = d_stream.slice_rows(range.first, range.rows);
-        kernels_.add_lookup_grad(rows, lookups[grain].index(), held.empty() ? HeldRows{} : held[grain].rows(),
-                                 pass.sink->sum_of(number, parameters_.embedding));
-        if (config_.learned_positions) {
-            const Lookup positions(
-                std::span(batch.positions).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.rows)));
-            kernels_.add_lookup_grad(rows, positions.index(), {},
-                                     pass.sink->sum_of(number, parameters_.position_embedding));
+    std::vector<op::LookupGrain> grains;
+    const std::vector<SumView> words = pass.sums_of(parameters_.embedding);
+    for (size_t grain = 0; grain < words.size(); ++grain) {
+        grains.push_back({.rows = pass.grain_rows[grain],
+                          .index = batch.words_of(grain),
+                          .held = batch.held().empty() ? HeldRows{} : batch.held()[grain],
+                          .d_table = words[grain]});
+    }
+    if (config_.learned_positions) {
+        const std::vector<SumView> positions = pass.sums_of(parameters_.position_embedding);
+        for (size_t grain = 0; grain < positions.size(); ++grain) {
+            grains.push_back({.rows = pass.grain_rows[grain],
+                              .index = batch.positions_of(grain),
+                              .held = {},
+                              .d_table = positions[grain]});
         }
     }
+    kernels_.run(op::AddLookupGrad{.d_output = d_stream, .grains = grains});
 }
 
 NormSaved Decoder::run_forward(const Pass& pass, const DeviceBatch& batch, const BlockContext& context) const {
     Arena& arena = kernels_.arena();
-    const int64_t rows = batch.tokens.view.columns;
+    const int64_t rows = batch.rows();
     const Leased<float> stream = take_matrix<float>(arena, rows, config_.width);
     embed(pass, batch, context, stream.view);
     for (size_t layer = 0; layer < parameters_.blocks.size(); ++layer) {
-        (void)layer_forward(block_of(pass, context, layer), Recompute::block, stream.view, stream.view);
+        (void)block_forward(block_of(pass, context, layer), Recompute::block, stream.view, stream.view);
     }
     return final_norm(pass, stream.view);
 }
 
 std::vector<float> Decoder::losses(const TokenBatch& batch, const Weights& weights) {
-    const DeviceBatch device(kernels_, batch);
-    const BlockContext context = context_of(device, batch, BlockContext::Mode::evaluation);
-    const Pass pass{.kernels = kernels_, .parameters = parameters_.list, .weights = weights, .grains = {}};
+    const DeviceBatch device(kernels_, batch, kMask);
+    const BlockContext context = context_of(device, BlockContext::Mode::evaluation);
+    const Pass pass{.kernels = kernels_, .parameters = parameters_.list, .weights = weights};
     const NormSaved output = run_forward(pass, device, context);
     const Leased<float> losses = take_matrix<float>(kernels_.arena(), 1, batch.rows());
     head_losses(pass, parameters_.head,
-                {.input = output.output.view, .targets = device.targets.view, .losses = losses.view},
-                choices_.loss_rows);
-    return download(kernels_, losses.view);
+                {.input = output.output.view, .targets = device.targets(), .losses = losses.view}, choices_.loss_rows);
+    return downloaded(kernels_, losses.view);
 }
 
 std::vector<float> Decoder::next_scores(std::span<const int32_t> tokens, const Weights& weights) {
@@ -233,14 +210,18 @@ std::vector<float> Decoder::next_scores(std::span<const int32_t> tokens, const W
         batch.positions.push_back(static_cast<int32_t>(i));
     }
     batch.segments.push_back({.first = 0, .length = batch.rows()});
-    const DeviceBatch device(kernels_, batch);
-    const BlockContext context = context_of(device, batch, BlockContext::Mode::evaluation);
-    const Pass pass{.kernels = kernels_, .parameters = parameters_.list, .weights = weights, .grains = {}};
+    const DeviceBatch device(kernels_, batch, kMask);
+    const BlockContext context = context_of(device, BlockContext::Mode::evaluation);
+    const Pass pass{.kernels = kernels_, .parameters = parameters_.list, .weights = weights};
     const NormSaved output = run_forward(pass, device, context);
     const Leased<float> scores = take_matrix<float>(kernels_.arena(), 1, config_.vocabulary);
     const AnyConstView last = AnyConstView(output.output.view).slice_rows(batch.rows() - 1, 1);
-    kernels_.linear(last, pass.weight_of(parameters_.head), {}, scores.view);
-    return download(kernels_, scores.view);
+    kernels_.run(op::Linear{.input = last,
+                            .weight = pass.weight_of(parameters_.head),
+                            .bias = {},
+                            .output = scores.view,
+                            .of = op::ProductOf::head});
+    return downloaded(kernels_, scores.view);
 }
 
 }  // namespace accrue

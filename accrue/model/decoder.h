@@ -1,8 +1,9 @@
 #pragma once
 
+#include "accrue/model/block.h"
 #include "accrue/model/config.h"
+#include "accrue/model/device_batch.h"
 #include "accrue/model/head.h"
-#include "accrue/model/layer.h"
 #include "accrue/model/model.h"
 
 namespace accrue {
@@ -14,6 +15,8 @@ public:
         DType dtype = DType::fp32;   // of activations and of the weights that products read
         int64_t longest_sample = 0;  // in tokens: how many positions to prepare for
         uint64_t dropout_seed = 0;
+        // Which parameters are trained; nothing = all.
+        std::function<bool(const Parameter&)> is_trained = nullptr;
     };
     Decoder(ModelConfig config, const Options& options, Kernels& kernels);
 
@@ -27,19 +30,17 @@ public:
     [[nodiscard]] std::vector<float> next_scores(std::span<const int32_t> tokens, const Weights& weights) override;
 
 private:
-    struct DeviceBatch;
     struct Kept;
 
-    [[nodiscard]] BlockContext context_of(const DeviceBatch& batch, const TokenBatch& tokens,
-                                          BlockContext::Mode mode) const;
+    [[nodiscard]] BlockContext context_of(const DeviceBatch& batch, BlockContext::Mode mode) const;
+    [[nodiscard]] LookupNeeds lookup_needs(const TokenBatch& batch, GradientSink& sink) const;
     [[nodiscard]] Recompute recompute_of(size_t layer) const;
     [[nodiscard]] Block block_of(const Pass& pass, const BlockContext& context, size_t layer) const;
     [[nodiscard]] NormSaved final_norm(const Pass& pass, View<const float> stream) const;
     void embed(const Pass& pass, const DeviceBatch& batch, const BlockContext& context, View<float> output) const;
     // The normed output of the last block, nothing kept.
     [[nodiscard]] NormSaved run_forward(const Pass& pass, const DeviceBatch& batch, const BlockContext& context) const;
-    void embedding_backward(const Pass& pass, const TokenBatch& batch, const BlockContext& context,
-                            std::span<const HeldEmbedding> held, std::span<const Lookup> lookups,
+    void embedding_backward(const Pass& pass, const DeviceBatch& batch, const BlockContext& context,
                             View<float> d_stream) const;
 
     ModelConfig config_;

@@ -40,7 +40,7 @@ void write_weights(const fs::path& file, const ParameterList& parameters, std::s
         tensors.push_back({.name = parameter.name,
                            .dtype = std::string(stored_name_of(format)),
                            .shape = parameter.shape,
-                           .bytes = bytes.back()});
+                           .bytes = std::span<const std::byte>(bytes.back())});
     }
     write_safetensors(file, std::move(tensors));
 }
@@ -109,7 +109,7 @@ ExportReport export_model(const ModelConfig& config, std::span<const float> weig
     const auto write = request.kind == ExportRequest::Kind::hf ? write_hf : write_gguf;
     try {
         const int64_t bytes = write(output, config, parameters, weights, request);
-        return {.tensors = parameters.count(), .parameters = parameters.trainable(), .bytes = bytes};
+        return {.tensors = parameters.count(), .parameters = parameters.elements(), .bytes = bytes};
     } catch (const fs::filesystem_error& fault) {
         throw Error(cat("cannot write ", request.output.string(), ": ", fault.code().message(), "."));
     }

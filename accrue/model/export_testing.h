@@ -28,7 +28,7 @@ inline Loaded load_folder(const fs::path& folder) {
     Loaded loaded{.config = read_model_config(folder, 0), .weights = {}};
     const ParameterList parameters = decoder_parameters(loaded.config).list;
     loaded.weights.resize(static_cast<size_t>(parameters.flat_elements));
-    load_model_weights(folder, parameters, loaded.weights);
+    load_model_weights(folder, parameters, put_into(loaded.weights));
     return loaded;
 }
 

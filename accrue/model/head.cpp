@@ -1,7 +1,6 @@
 #include "accrue/model/head.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace accrue {
 namespace {
@@ -39,52 +38,41 @@ void run_loss(const Pass& pass, const LinearParameters& head, const HeadRows& ro
         const AnyView d_some = d_logits.empty() ? AnyView{} : d_logits.slice_rows(first, count);
         const View<float> here =
             in_place ? d_some.as<float>() : logits.view.slice_rows(0, count).slice_columns(0, head.out);
-        pass.kernels.linear(some.input, pass.weight_of(head), {}, here);
-        pass.kernels.cross_entropy(here, some.targets, some.losses, d_some);
+        pass.kernels.run(op::Linear{.input = some.input,
+                                    .weight = pass.weight_of(head),
+                                    .bias = {},
+                                    .output = here,
+                                    .of = op::ProductOf::head});
+        pass.kernels.run(
+            op::CrossEntropy{.logits = here, .targets = some.targets, .losses = some.losses, .d_logits = d_some});
     }
 }
 
 }  // namespace
 
-Lookup::Lookup(std::span<const int32_t> ids) : Lookup(ids, ids) {}
-
-Lookup::Lookup(std::span<const int32_t> ids, std::span<const int32_t> also)
-    : entries(also.begin(), also.end()), places(ids.size()) {
-    std::sort(entries.begin(), entries.end());
-    entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
-    const auto id_of = [&](int32_t place) { return ids[static_cast<size_t>(place)]; };
-    std::iota(places.begin(), places.end(), 0);
-    std::stable_sort(places.begin(), places.end(), [&](int32_t a, int32_t b) { return id_of(a) < id_of(b); });
-    size_t next = 0;
-    for (const int32_t entry : entries) {
-        first_place.push_back(static_cast<int32_t>(next));
-        while (next < places.size() && id_of(places[next]) == entry) {
-            ++next;
-        }
-    }
-    first_place.push_back(static_cast<int32_t>(next));
-}
-
-HeldEmbedding::HeldEmbedding(Arena& arena, const Lookup& lookup, int64_t slots, int64_t vocabulary, int64_t width)
-    : slot_of_row(static_cast<size_t>(vocabulary), -1), values(take_matrix<float>(arena, slots, width)) {
-    for (size_t slot = 0; slot < lookup.entries.size(); ++slot) {
-        slot_of_row[static_cast<size_t>(lookup.entries[slot])] = static_cast<int32_t>(slot);
-    }
-}
-
 void head_forward_backward(const Pass& pass, const LinearParameters& head, const HeadRows& rows, int64_t loss_rows,
-                           std::span<const HeldEmbedding> held, View<float> d_input) {
+                           std::span<const HeldRows> held, View<float> d_input) {
     Kernels& kernels = pass.kernels;
-    for (size_t grain = 0; grain < pass.grains.size(); ++grain) {
-        const auto& [number, range] = pass.grains[grain];
+    const std::vector<SumView> sums = pass.sums_of(head.parts.front().weight);
+    for (size_t grain = 0; grain < pass.grain_rows.size(); ++grain) {
+        const RowRange& range = pass.grain_rows[grain];
+        const RowRange all{.first = 0, .rows = range.rows};
         const HeadRows some = some_of(rows, range.first, range.rows);
         const LeasedAny memory = take_any_matrix(kernels.arena(), some.input.dtype, range.rows, room_for(head.out));
         const AnyView d_logits = memory.view.slice_columns(0, head.out);
         run_loss(pass, head, some, loss_rows, d_logits);
-        kernels.add_linear_weight_grad(d_logits, some.input, head.layout,
-                                       pass.sink->sum_of(number, head.parts.front().weight),
-                                       held.empty() ? HeldRows{} : held[grain].rows());
-        kernels.linear_input_grad(d_logits, pass.weight_of(head), d_input.slice_rows(range.first, range.rows));
+        const op::LinearSums of_weight{
+            .first_output = 0,
+            .outputs = head.out,
+            .weight = sums.empty() ? std::span<const SumView>() : std::span(sums).subspan(grain, 1)};
+        kernels.run(op::LinearBackward{.d_output = d_logits,
+                                       .input = some.input,
+                                       .weight = pass.weight_of(head),
+                                       .d_input = d_input.slice_rows(range.first, range.rows),
+                                       .grains = std::span(&all, 1),
+                                       .sums = std::span(&of_weight, 1),
+                                       .held = held.empty() ? held : held.subspan(grain, 1),
+                                       .of = op::ProductOf::head});
     }
 }
 

@@ -24,29 +24,44 @@ View<const float> Pass::master_of(int64_t parameter) const {
     return {weights.master.data + p.offset, p.rows(), p.columns()};
 }
 
-void linear_weight_backward(const Pass& pass, const LinearParameters& linear, AnyConstView d_output,
-                            AnyConstView input) {
-    const auto for_parts = [&](const auto& body) {
-        for (const TokenBatch::Grain& grain : pass.grains) {
-            const AnyConstView d_rows = d_output.slice_rows(grain.range.first, grain.range.rows);
-            for (const auto& part : linear.parts) {
-                body(grain, part, d_rows.slice_columns(part.first_output, part.outputs));
-            }
+std::vector<SumView> Pass::sums_of(int64_t parameter) const {
+    std::vector<SumView> sums;
+    if (const auto& gradient = parameters[parameter].gradient) {
+        for (const int64_t grain : grains) {
+            sums.push_back(sink->sum_of(grain, gradient->tensor));
         }
-    };
-    // First, while a cache still holds what was just written.
-    for_parts([&](const auto& grain, const auto& part, AnyConstView d_part) {
-        if (part.bias >= 0) {
-            pass.kernels.add_bias_grad(d_part, pass.sink->sum_of(grain.number, part.bias));
-        }
-    });
-    for_parts([&](const auto& grain, const auto& part, AnyConstView d_part) {
-        pass.kernels.start_linear_weight_grad(d_part, input.slice_rows(grain.range.first, grain.range.rows),
-                                              linear.layout, pass.sink->sum_of(grain.number, part.weight), {});
-    });
+    }
+    return sums;
 }
 
-Place::Place(Arena& arena, const LeasedAny& kept, DType dtype, int64_t rows, int64_t columns) : view_(kept.view) {
+void linear_backward(const Pass& pass, const LinearParameters& linear, AnyConstView d_output, AnyConstView input,
+                     AnyView d_input) {
+    struct PartSums {
+        std::vector<SumView> weight;
+        std::vector<SumView> bias;
+    };
+    std::vector<PartSums> parts;
+    for (const auto& part : linear.parts) {
+        parts.push_back({.weight = pass.sums_of(part.weight),
+                         .bias = part.bias < 0 ? std::vector<SumView>() : pass.sums_of(part.bias)});
+    }
+    std::vector<op::LinearSums> sums;
+    for (size_t part = 0; part < parts.size(); ++part) {
+        sums.push_back({.first_output = linear.parts[part].first_output,
+                        .outputs = linear.parts[part].outputs,
+                        .weight = parts[part].weight,
+                        .bias = parts[part].bias});
+    }
+    pass.kernels.run(op::LinearBackward{.d_output = d_output,
+                                        .input = input,
+                                        .weight = pass.weight_of(linear),
+                                        .d_input = d_input,
+                                        .grains = pass.grain_rows,
+                                        .sums = sums});
+}
+
+ResultBuffer::ResultBuffer(Arena& arena, const LeasedAny& kept, DType dtype, int64_t rows, int64_t columns)
+    : view_(kept.view) {
     if (view_.empty()) {
         own_ = take_any_matrix(arena, dtype, rows, columns);
         view_ = own_.view;
@@ -68,36 +83,46 @@ NormSaved lease_norm(Arena& arena, const NormParameters& norm, DType dtype, int6
 void norm_forward(const Pass& pass, const NormParameters& norm, float epsilon, View<const float> input,
                   const NormSaved& saved, AnyView output) {
     if (norm.bias < 0) {
-        pass.kernels.rms_norm(input, pass.master_of(norm.gain), epsilon, output, saved.inverse_scale.view);
+        pass.kernels.run(op::RmsNorm{.input = input,
+                                     .gain = pass.master_of(norm.gain),
+                                     .epsilon = epsilon,
+                                     .output = output,
+                                     .inverse_rms = saved.inverse_scale.view});
         return;
     }
-    pass.kernels.layer_norm(input, pass.master_of(norm.gain), pass.master_of(norm.bias), epsilon, output,
-                            saved.mean.view, saved.inverse_scale.view);
+    pass.kernels.run(op::LayerNorm{.input = input,
+                                   .gain = pass.master_of(norm.gain),
+                                   .bias = pass.master_of(norm.bias),
+                                   .epsilon = epsilon,
+                                   .output = output,
+                                   .mean = saved.mean.view,
+                                   .inverse_deviation = saved.inverse_scale.view});
 }
 
 void norm_backward(const Pass& pass, const NormParameters& norm, const NormSaved& saved, View<const float> input,
                    AnyConstView d_output, View<float> d_input) {
-    Kernels& kernels = pass.kernels;
-    const View<const float> scale = saved.inverse_scale.view;
-    const View<const float> mean = saved.mean.view;
-    for (const auto& [number, range] : pass.grains) {
-        const AnyConstView d_rows = d_output.slice_rows(range.first, range.rows);
-        const View<const float> input_rows = input.slice_rows(range.first, range.rows);
-        const View<const float> scale_rows = scale.slice_rows(range.first, range.rows);
-        const SumView d_gain = pass.sink->sum_of(number, norm.gain);
-        if (norm.bias < 0) {
-            kernels.add_rms_norm_gain_grad(d_rows, input_rows, scale_rows, d_gain);
-        } else {
-            kernels.add_layer_norm_gain_grad(d_rows, input_rows, mean.slice_rows(range.first, range.rows), scale_rows,
-                                             d_gain);
-            kernels.add_bias_grad(d_rows, pass.sink->sum_of(number, norm.bias));
-        }
-    }
+    const std::vector<SumView> d_gain = pass.sums_of(norm.gain);
     if (norm.bias < 0) {
-        kernels.add_rms_norm_input_grad(d_output, input, pass.master_of(norm.gain), scale, d_input);
-    } else {
-        kernels.add_layer_norm_input_grad(d_output, input, pass.master_of(norm.gain), mean, scale, d_input);
+        pass.kernels.run(op::RmsNormBackward{.d_output = d_output,
+                                             .input = input,
+                                             .gain = pass.master_of(norm.gain),
+                                             .inverse_rms = saved.inverse_scale.view,
+                                             .d_input = {},
+                                             .d_stream = d_input,
+                                             .grains = pass.grain_rows,
+                                             .d_gain = d_gain});
+        return;
     }
+    const std::vector<SumView> d_bias = pass.sums_of(norm.bias);
+    pass.kernels.run(op::LayerNormBackward{.d_output = d_output,
+                                           .input = input,
+                                           .gain = pass.master_of(norm.gain),
+                                           .mean = saved.mean.view,
+                                           .inverse_deviation = saved.inverse_scale.view,
+                                           .d_stream = d_input,
+                                           .grains = pass.grain_rows,
+                                           .d_gain = d_gain,
+                                           .d_bias = d_bias});
 }
 
 }  // namespace accrue

@@ -11,23 +11,26 @@ struct Pass {
     Kernels& kernels;
     const ParameterList& parameters;
     const Weights& weights;
-    std::span<const TokenBatch::Grain> grains;
+    std::span<const int64_t> grains = {};  // their numbers, and which rows are theirs
+    std::span<const RowRange> grain_rows = {};
     GradientSink* sink = nullptr;
 
     [[nodiscard]] WeightView weight_of(const LinearParameters& linear) const;
     [[nodiscard]] View<const float> bias_of(const LinearParameters& linear) const;  // empty = none
     [[nodiscard]] View<const float> master_of(int64_t parameter) const;
+    [[nodiscard]] bool trains(int64_t parameter) const { return parameters[parameter].gradient.has_value(); }
+    // Where the grains' gradients of a parameter go, one for each; none where it is frozen.
+    [[nodiscard]] std::vector<SumView> sums_of(int64_t parameter) const;
 };
 
-// Adds the gradients of a product's weights and biases, grain by grain. They are complete when the linear_input_grad that
-// must come next has returned; until then d_output and input must stay as they are.
-void linear_weight_backward(const Pass& pass, const LinearParameters& linear, AnyConstView d_output,
-                            AnyConstView input);
+// The gradients of a product's weights, biases and input.
+void linear_backward(const Pass& pass, const LinearParameters& linear, AnyConstView d_output, AnyConstView input,
+                     AnyView d_input);
 
-// A place for a result: where it is kept, or one that lasts as long as this.
-class Place {
+// Memory for a result: where it is kept, or some that lasts as long as this.
+class ResultBuffer {
 public:
-    Place(Arena& arena, const LeasedAny& kept, DType dtype, int64_t rows, int64_t columns);
+    ResultBuffer(Arena& arena, const LeasedAny& kept, DType dtype, int64_t rows, int64_t columns);
     [[nodiscard]] AnyView view() const { return view_; }
 
 private:

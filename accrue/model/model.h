@@ -10,12 +10,6 @@
 
 namespace accrue {
 
-// Some rows of a batch.
-struct RowRange {
-    int64_t first = 0;
-    int64_t rows = 0;
-};
-
 // The grains of a micro-batch as the layers see them: one row per token, samples of any length one behind another.
 struct TokenBatch {
     struct Grain {

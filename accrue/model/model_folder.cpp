@@ -105,10 +105,11 @@ std::optional<std::string> stored_name(const std::map<std::string, const Safeten
     return std::nullopt;
 }
 
-void check_finite(const fs::path& file, const std::string& name, std::span<const float> values) {
+void check_finite(const fs::path& file, const std::string& name, int64_t first, std::span<const float> values) {
     for (size_t i = 0; i < values.size(); ++i) {
         if (!std::isfinite(values[i])) {
-            throw Error(cat(file.string(), ": tensor ", name, " holds ", values[i], " at element ", i,
+            throw Error(cat(file.string(), ": tensor ", name, " holds ", values[i], " at element ",
+                            first + static_cast<int64_t>(i),
                             ". Such weights cannot be trained; take an earlier copy of the model."));
         }
     }
@@ -134,7 +135,7 @@ bool has_model_weights(const fs::path& folder) {
     return !weight_files(folder).empty();
 }
 
-void load_model_weights(const fs::path& folder, const ParameterList& parameters, std::span<float> weights,
+void load_model_weights(const fs::path& folder, const ParameterList& parameters, const PutWeights& put,
                         const LongWork& work) {
     const std::vector<fs::path> paths = weight_files(folder);
     if (paths.empty()) {
@@ -173,31 +174,36 @@ void load_model_weights(const fs::path& folder, const ParameterList& parameters,
                         " is unknown to the model that config.json describes. ",
                         "Training without it would compute something else."));
     }
-    WorkCount count(work, parameters.trainable() * static_cast<int64_t>(sizeof(float)));
+    WorkCount count(work, parameters.elements() * static_cast<int64_t>(sizeof(float)));
     work.run(parameters.count(), [&](int64_t item) {
         const auto& [file, name] = found[static_cast<size_t>(item)];
         const Parameter& parameter = parameters[item];
-        const auto into =
-            weights.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.elements()));
-        file->read_floats(name, into);
-        check_finite(file->path(), name, into);
-        count.add(static_cast<int64_t>(into.size_bytes()));
+        std::array<float, kPutElements> values;
+        for (int64_t first = 0; first < parameter.elements(); first += kPutElements) {
+            const auto some =
+                std::span(values).first(static_cast<size_t>(std::min(kPutElements, parameter.elements() - first)));
+            file->read_floats(name, first, some);
+            check_finite(file->path(), name, first, some);
+            put(parameter.offset + first, some);
+            count.add(static_cast<int64_t>(some.size_bytes()));
+        }
     });
 }
 
-std::vector<TensorToStore> named_tensors(const ParameterList& parameters, std::span<const float> flat) {
+std::vector<TensorToStore> named_tensors(const ParameterList& parameters, const ByteSource& weights) {
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
     std::vector<TensorToStore> tensors;
     for (const Parameter& parameter : parameters.parameters) {
-        const auto values =
-            flat.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.elements()));
-        tensors.push_back(
-            {.name = parameter.name, .dtype = "F32", .shape = parameter.shape, .bytes = std::as_bytes(values)});
+        tensors.push_back({.name = parameter.name,
+                           .dtype = "F32",
+                           .shape = parameter.shape,
+                           .bytes = weights.part(parameter.offset * kBytes, parameter.elements() * kBytes)});
     }
     return tensors;
 }
 
 void write_model_folder(const fs::path& folder, const ModelConfig& config, const ParameterList& parameters,
-                        std::span<const float> weights, const std::function<void(int64_t)>& wrote,
+                        const ByteSource& weights, const std::function<void(int64_t)>& wrote,
                         const std::function<void(const fs::path& folder)>& add_files) {
     replace_folder(folder, [&](const fs::path& aside) {
         write_text(aside / "config.json", config.source_json);

@@ -17,7 +17,7 @@ protected:
     static fs::path golden(const std::string& name) { return fs::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name; }
     static std::vector<float> load(const fs::path& folder, const ParameterList& list) {
         std::vector<float> weights(static_cast<size_t>(list.flat_elements));
-        load_model_weights(folder, list, weights);
+        load_model_weights(folder, list, put_into(weights));
         return weights;
     }
 
@@ -41,11 +41,11 @@ TEST_F(ModelFolderTest, ThreadsReadTheSameWeightsAndTellHowFarTheyAre) {
     std::vector<float> weights(static_cast<size_t>(list.flat_elements));
     Pool pool(3);
     std::vector<int64_t> told;
-    load_model_weights(golden("qwen3"), list, weights,
+    load_model_weights(golden("qwen3"), list, put_into(weights),
                        {.pool = &pool, .told = [&](int64_t done, int64_t) { told.push_back(done); }});
     EXPECT_EQ(weights, load(golden("qwen3"), list));
     EXPECT_EQ(told.front(), 0);
-    EXPECT_EQ(told.back(), list.trainable() * 4);
+    EXPECT_EQ(told.back(), list.elements() * 4);
 }
 
 // A model without its tokenizer is a model that nobody can use.

@@ -1,8 +1,10 @@
 #include "accrue/model/parameters.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "accrue/base/error.h"
 #include "accrue/base/random.h"
 
 namespace accrue {
@@ -16,14 +18,10 @@ public:
     explicit Builder(const ModelConfig& config) : config_(config) {}
 
     int64_t add(std::string name, std::vector<int64_t> shape, float value, float deviation) {
-        Parameter parameter{.name = std::move(name),
-                            .shape = std::move(shape),
-                            .offset = list.flat_elements,
-                            .initial_value = value,
-                            .initial_deviation = deviation};
-        list.flat_elements += parameter.elements();
-        list.parameters.push_back(std::move(parameter));
-        return list.count() - 1;
+        return list.add({.name = std::move(name),
+                         .shape = std::move(shape),
+                         .initial_value = value,
+                         .initial_deviation = deviation});
     }
 
     void align() {
@@ -128,19 +126,47 @@ struct FreshPiece {
     int64_t first = 0;
     int64_t end = 0;
 
-    void fill(float* values) const {
-        for (int64_t i = first; i < end; ++i) {
-            values[i] = parameter->initial_value;
+    // Its elements from `begin` on.
+    void fill(int64_t begin, std::span<float> values) const {
+        for (float& value : values) {
+            value = parameter->initial_value;
             if (parameter->initial_deviation > 0) {
-                values[i] += parameter->initial_deviation * normal(mix(stream, static_cast<uint64_t>(i)));
+                value += parameter->initial_deviation * normal(mix(stream, static_cast<uint64_t>(begin)));
             }
+            ++begin;
         }
     }
 };
 
 }  // namespace
 
-int64_t ParameterList::trainable() const {
+int64_t ParameterList::add(Parameter parameter) {
+    if (parameter.shape.empty() || parameter.shape.size() > 2) {
+        throw Error(cat("parameter ", parameter.name, " has ", parameter.shape.size(),
+                        " dimensions; parameters with one or two are computed with"));
+    }
+    parameter.offset = flat_elements;
+    flat_elements += parameter.elements();
+    parameters.push_back(std::move(parameter));
+    return count() - 1;
+}
+
+void ParameterList::place_gradients(const std::function<bool(const Parameter&)>& is_trained) {
+    trained.clear();
+    gradient_elements = 0;
+    for (int64_t index = 0; index < count(); ++index) {
+        Parameter& parameter = parameters[static_cast<size_t>(index)];
+        parameter.gradient.reset();
+        if (is_trained && !is_trained(parameter)) {
+            continue;
+        }
+        parameter.gradient = {.tensor = std::ssize(trained), .offset = gradient_elements};
+        trained.push_back(index);
+        gradient_elements += (index + 1 < count() ? (*this)[index + 1].offset : flat_elements) - parameter.offset;
+    }
+}
+
+int64_t ParameterList::elements() const {
     int64_t total = 0;
     for (const Parameter& parameter : parameters) {
         total += parameter.elements();
@@ -174,11 +200,11 @@ DecoderParameters decoder_parameters(const ModelConfig& config) {
     }
     builder.align();
     result.list = std::move(builder.list);
+    result.list.place_gradients();
     return result;
 }
 
-void initialize_weights(const ParameterList& parameters, uint64_t seed, std::span<float> weights,
-                        const LongWork& work) {
+void initialize_weights(const ParameterList& parameters, uint64_t seed, const PutWeights& put, const LongWork& work) {
     std::vector<FreshPiece> pieces;
     for (const Parameter& parameter : parameters.parameters) {
         const uint64_t stream = stream_of(parameter, seed);
@@ -189,12 +215,28 @@ void initialize_weights(const ParameterList& parameters, uint64_t seed, std::spa
                               .end = std::min(first + kPieceElements, parameter.elements())});
         }
     }
-    WorkCount count(work, parameters.trainable() * static_cast<int64_t>(sizeof(float)));
+    WorkCount count(work, parameters.elements() * static_cast<int64_t>(sizeof(float)));
     work.run(std::ssize(pieces), [&](int64_t item) {
         const FreshPiece& piece = pieces[static_cast<size_t>(item)];
-        piece.fill(weights.data() + piece.parameter->offset);
+        std::array<float, kPutElements> values;
+        for (int64_t first = piece.first; first < piece.end; first += kPutElements) {
+            const auto some = std::span(values).first(static_cast<size_t>(std::min(kPutElements, piece.end - first)));
+            piece.fill(first, some);
+            put(piece.parameter->offset + first, some);
+        }
         count.add((piece.end - piece.first) * static_cast<int64_t>(sizeof(float)));
     });
+}
+
+void initialize_weights(const ParameterList& parameters, uint64_t seed, std::span<float> weights,
+                        const LongWork& work) {
+    initialize_weights(parameters, seed, put_into(weights), work);
+}
+
+PutWeights put_into(std::span<float> weights) {
+    return [weights](int64_t first, std::span<const float> values) {
+        std::copy(values.begin(), values.end(), weights.begin() + first);
+    };
 }
 
 }  // namespace accrue

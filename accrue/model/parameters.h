@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,11 +13,17 @@
 
 namespace accrue {
 
-// One named tensor and its place in the flat buffers: weights, their copy, sums and moments share one layout.
+// One named tensor, its place among the weights (and their copy) and, if it is trained, its place among the gradients
+// (sums and moments).
 struct Parameter {
     std::string name;  // Hugging Face's
     std::vector<int64_t> shape;
     int64_t offset = 0;  // in elements
+    struct GradientPlace {
+        int64_t tensor = 0;  // its number among the trained ones
+        int64_t offset = 0;  // in elements
+    };
+    std::optional<GradientPlace> gradient = {};  // none: it is frozen, and costs no sum and no moment
     float initial_value = 0;
     float initial_deviation = 0;  // of a normal distribution around the initial value
 
@@ -28,11 +36,23 @@ struct Parameter {
 // The tensors of a model in the order of their places.
 struct ParameterList {
     std::vector<Parameter> parameters;
-    int64_t flat_elements = 0;  // length of the flat buffers, gaps for alignment included
+    int64_t flat_elements = 0;      // length of the flat weights, gaps for alignment included
+    int64_t gradient_elements = 0;  // length of the flat gradients
+    std::vector<int64_t> trained;   // the parameters that have a gradient, in their order
+
+    // Adds a tensor behind the others; an error for a shape that nothing computes with.
+    int64_t add(Parameter parameter);
+    // Gives the parameters that `is_trained` names a place among the gradients, in the layout of the weights without what is
+    // frozen. To be called when all tensors are there, and again whenever what is frozen changes.
+    void place_gradients(const std::function<bool(const Parameter&)>& is_trained = nullptr);
 
     [[nodiscard]] int64_t count() const { return static_cast<int64_t>(parameters.size()); }
-    // Trainable numbers, without gaps.
-    [[nodiscard]] int64_t trainable() const;
+    // Numbers, without gaps.
+    [[nodiscard]] int64_t elements() const;
+    // The parameter that a gradient belongs to.
+    [[nodiscard]] const Parameter& of_gradient(int64_t tensor) const {
+        return (*this)[trained[static_cast<size_t>(tensor)]];
+    }
     [[nodiscard]] const Parameter& operator[](int64_t index) const { return parameters[static_cast<size_t>(index)]; }
 };
 
@@ -82,9 +102,20 @@ struct DecoderParameters {
     LinearParameters head;  // reads the embedding when tied
 };
 
+// All of them are trained.
 [[nodiscard]] DecoderParameters decoder_parameters(const ModelConfig& config);
 
-// Fills fresh weights: each element a function of seed, tensor name and place, whoever computes it. Counts bytes.
+// Where some of the flat weights go: called by several threads, each with a piece that begins at that element.
+using PutWeights = std::function<void(int64_t first, std::span<const float> values)>;
+// Elements of a piece at most: each thread that fills weights holds one beside the arena, which plans count.
+inline constexpr int64_t kPutElements = 4096;
+// Into host memory.
+[[nodiscard]] PutWeights put_into(std::span<float> weights);
+
+// Fresh weights: each element a function of seed, tensor name and place, whoever computes it. Counts bytes.
+void initialize_weights(const ParameterList& parameters, uint64_t seed, const PutWeights& put,
+                        const LongWork& work = {});
+// The same into host memory.
 void initialize_weights(const ParameterList& parameters, uint64_t seed, std::span<float> weights,
                         const LongWork& work = {});
 

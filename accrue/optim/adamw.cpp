@@ -20,19 +20,27 @@ void AdamW::update(const MeanGradient& gradient, const UpdateSettings& settings,
                           .correction1 = static_cast<float>(1.0 / (1.0 - counters_.beta1_power)),
                           .correction2 = static_cast<float>(1.0 / (1.0 - counters_.beta2_power))};
     for (size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
-        const auto& [offset, elements, decays] = tensors_[tensor];
-        numbers.decay = decays ? static_cast<float>(options_.weight_decay) : 0.0F;
+        const OptimizedTensor& place = tensors_[tensor];
+        numbers.decay = place.decays ? static_cast<float>(options_.weight_decay) : 0.0F;
         const MeanView mean = gradient.of(static_cast<int64_t>(tensor));
-        const View<float> master = weights.master.slice_columns(offset, elements);
-        const AnyView copy = weights.copy.empty() ? AnyView() : weights.copy.slice_columns(offset, elements);
+        const View<float> master = weights.master.slice_columns(place.offset, place.elements);
+        const AnyView copy =
+            weights.copy.empty() ? AnyView() : weights.copy.slice_columns(place.offset, place.elements);
         if (options_.moments == MomentFormat::fp32) {
-            kernels_.adamw(mean, numbers, master, first_.values_of(tensor), second_.values_of(tensor), copy);
+            kernels_.run(op::UpdateAdamW{.gradient = mean,
+                                         .settings = numbers,
+                                         .weights = master,
+                                         .first_moment = first_.values_of(tensor),
+                                         .second_moment = second_.values_of(tensor),
+                                         .copy = copy});
         } else {
-            kernels_.adamw_8bit(mean, numbers, master,
-                                {.first = first_.codes_of(tensor),
-                                 .second = second_.codes_of(tensor),
-                                 .rounding_key = rounding_key(options_.rounding_seed, tensor)},
-                                copy);
+            kernels_.run(op::UpdateAdamW8Bit{.gradient = mean,
+                                             .settings = numbers,
+                                             .weights = master,
+                                             .moments = {.first = first_.codes_of(tensor),
+                                                         .second = second_.codes_of(tensor),
+                                                         .rounding_key = rounding_key(options_.rounding_seed, tensor)},
+                                             .copy = copy});
         }
     }
 }

@@ -3,10 +3,6 @@
 namespace accrue {
 namespace {
 
-void fill_zero(Kernels& kernels, const Arena::Block& block) {
-    kernels.fill_zero({block.data(), static_cast<size_t>(block.bytes())});
-}
-
 std::span<std::byte> bytes_at(void* data, int64_t bytes) {
     return {static_cast<std::byte*>(data), static_cast<size_t>(bytes)};
 }
@@ -32,12 +28,12 @@ MomentBuffer::MomentBuffer(MomentFormat format, std::vector<OptimizedTensor> ten
 }
 
 View<float> MomentBuffer::values_of(size_t tensor) const {
-    const auto& [offset, elements, decays] = tensors_[tensor];
-    return {reinterpret_cast<float*>(elements_.data()) + offset, 1, elements};
+    const OptimizedTensor& place = tensors_[tensor];
+    return {reinterpret_cast<float*>(elements_.data()) + place.moment_offset, 1, place.elements};
 }
 
 CodedView MomentBuffer::codes_of(size_t tensor) const {
-    return {.codes = reinterpret_cast<uint8_t*>(elements_.data()) + tensors_[tensor].offset,
+    return {.codes = reinterpret_cast<uint8_t*>(elements_.data()) + tensors_[tensor].moment_offset,
             .scales = reinterpret_cast<float*>(scales_.data()) + first_block_[tensor]};
 }
 

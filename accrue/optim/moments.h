@@ -13,7 +13,8 @@ namespace accrue {
 
 // One tensor as the optimizer sees it.
 struct OptimizedTensor {
-    int64_t offset = 0;
+    int64_t offset = 0;         // among the weights
+    int64_t moment_offset = 0;  // among the moments, which only trained tensors have
     int64_t elements = 0;
     bool decays = false;  // parameters with two or more dimensions do
 };
@@ -30,14 +31,14 @@ struct StoredMoment {
         int64_t tensor = 0;
         std::string_view suffix;  // after the tensor's name: "", or ".scales"
         std::string_view dtype;   // as safetensors calls it
-        std::span<std::byte> bytes;
+        std::span<std::byte> device_bytes;
     };
     std::string name;
     std::vector<Part> parts;
 };
 
 // One moment of all tensors, 0 at first. Its memory comes from the arena of the kernels and is laid out like the
-// weights; scales lie by themselves, tensor after tensor, so that blocks begin at a tensor's first element.
+// gradients; scales lie by themselves, tensor after tensor, so that blocks begin at a tensor's first element.
 class MomentBuffer {
 public:
     MomentBuffer(MomentFormat format, std::vector<OptimizedTensor> tensors, int64_t flat_elements, Kernels& kernels);

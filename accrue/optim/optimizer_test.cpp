@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "accrue/kernels/device.h"
 #include "accrue/optim/adamw.h"
 #include "accrue/optim/sgd.h"
 
@@ -14,8 +15,10 @@ class OptimizerTest : public ::testing::Test {
 protected:
     void feed(Optimizer& optimizer, const std::vector<float>& gradient, const UpdateSettings& settings) {
         sum_.open(1, {});
-        kernels_->add_bias_grad(View<const float>(gradient.data(), 1, 3), sum_.sum_of(0, 0));
-        sum_.finish_grain(0, 0, 1);
+        const GradientSink::Grain grain{.number = 0, .counted_tokens = 1};
+        sum_.begin(std::span(&grain, 1));
+        kernels_->run(op::AddGradient{.values = View<const float>(gradient.data(), 1, 3), .sum = sum_.sum_of(0, 0)});
+        sum_.end();
         optimizer.update(sum_.mean(), settings,
                          {.master = View<float>(weights_.data(), 1, 3), .copy = View<Bf16>(copy_.data(), 1, 3)});
     }
@@ -115,7 +118,7 @@ TEST_F(OptimizerTest, TheStateOfEightBitsIsCodesAndScalesOfEachTensor) {
     std::vector<size_t> bytes;
     for (const StoredMoment::Part& part : moments[0].parts) {
         EXPECT_EQ(part.suffix, part.dtype == "U8" ? "" : ".scales");
-        bytes.push_back(part.bytes.size());
+        bytes.push_back(part.device_bytes.size());
     }
     EXPECT_EQ(bytes, (std::vector<size_t>{300, 12, 128, 4, 1, 4}));
 }

@@ -15,19 +15,26 @@ void Sgd::update(const MeanGradient& gradient, const UpdateSettings& settings, c
                         .momentum = static_cast<float>(options_.momentum),
                         .kind = options_.kind};
     for (size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
-        const auto& [offset, elements, decays] = tensors_[tensor];
-        numbers.decay = decays ? static_cast<float>(options_.weight_decay) : 0.0F;
+        const OptimizedTensor& place = tensors_[tensor];
+        numbers.decay = place.decays ? static_cast<float>(options_.weight_decay) : 0.0F;
         const MeanView mean = gradient.of(static_cast<int64_t>(tensor));
-        const View<float> master = weights.master.slice_columns(offset, elements);
-        const AnyView copy = weights.copy.empty() ? AnyView() : weights.copy.slice_columns(offset, elements);
+        const View<float> master = weights.master.slice_columns(place.offset, place.elements);
+        const AnyView copy =
+            weights.copy.empty() ? AnyView() : weights.copy.slice_columns(place.offset, place.elements);
         if (velocity_ && options_.moments == MomentFormat::eight_bits) {
-            kernels_.sgd_8bit(mean, numbers, master,
-                              {.first = velocity_->codes_of(tensor),
-                               .second = {},
-                               .rounding_key = rounding_key(options_.rounding_seed, tensor)},
-                              copy);
+            kernels_.run(op::UpdateSgd8Bit{.gradient = mean,
+                                           .settings = numbers,
+                                           .weights = master,
+                                           .moments = {.first = velocity_->codes_of(tensor),
+                                                       .second = {},
+                                                       .rounding_key = rounding_key(options_.rounding_seed, tensor)},
+                                           .copy = copy});
         } else {
-            kernels_.sgd(mean, numbers, master, velocity_ ? velocity_->values_of(tensor) : View<float>(), copy);
+            kernels_.run(op::UpdateSgd{.gradient = mean,
+                                       .settings = numbers,
+                                       .weights = master,
+                                       .velocity = velocity_ ? velocity_->values_of(tensor) : View<float>(),
+                                       .copy = copy});
         }
     }
 }

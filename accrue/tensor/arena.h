@@ -2,24 +2,25 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <utility>
 
 #include "accrue/base/long_work.h"
+#include "accrue/tensor/backing.h"
+#include "accrue/tensor/placement.h"
 #include "accrue/tensor/view.h"
 
 namespace accrue {
 
-// The one piece of memory a run computes in. Blocks are taken and given back in any order; places are chosen by first
-// fit, so the same sequence of takes gives the same offsets and the same high-water mark, on a real arena and on a dry
-// one. Not for several threads at once.
+// The one piece of memory a run computes in: a placement of blocks and the backing that their bytes lie in. Blocks are
+// taken and given back in any order. Not for several threads at once.
 class Arena {
 public:
-    // Real memory of that many bytes, on huge pages where the system has them.
-    explicit Arena(int64_t bytes);
+    explicit Arena(std::unique_ptr<Backing> backing);
+    // Host memory of that many bytes.
+    explicit Arena(int64_t bytes) : Arena(make_host_backing(bytes)) {}
     // An arena without memory, for counting: its blocks have addresses that must not be read or written.
-    [[nodiscard]] static Arena dry() { return Arena(); }
-    ~Arena();
+    [[nodiscard]] static Arena dry() { return Arena(make_dry_backing()); }
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
 
@@ -44,38 +45,43 @@ public:
     // A block of at least one byte, aligned to 64; its contents are undefined. An error if the arena has no such gap.
     [[nodiscard]] Block take(int64_t bytes);
 
-    [[nodiscard]] bool is_dry() const { return capacity_ < 0; }
-    [[nodiscard]] int64_t bytes_in_use() const { return in_use_; }
+    [[nodiscard]] bool is_dry() const { return !backing_->capacity(); }
+    [[nodiscard]] int64_t bytes_in_use() const { return placement_.bytes_in_use(); }
     // The largest extent the blocks ever had: what a real arena needs to hold the same sequence.
-    [[nodiscard]] int64_t high_water_bytes() const { return high_water_; }
-
+    [[nodiscard]] int64_t high_water_bytes() const { return placement_.high_water_bytes(); }
     // Counts the high-water mark anew, from what is taken now.
-    void restart_high_water();
+    void restart_high_water() { placement_.restart_high_water(); }
 
     // How many bytes may stay in memory. Free pages behind them go back to the system at once. A block may still be
     // placed there, when gaps are too small for it; as long as one is, free pages before them go back too, so that the
     // arena never holds more than the larger of these bytes and its blocks (whole pages of them).
     void keep(int64_t bytes);
 
-    // Writes one byte in each page that may stay, so that a machine without the memory says so now and not in mid-run.
+    // Takes the pages that may stay from the system, so that a machine without the memory says so now and not in mid-run.
     // What is in the arena stays as it is. Counts bytes.
-    void touch(const LongWork& work = {});
+    void touch(const LongWork& work = {}) { backing_->touch(kept_, work); }
+
+    // While it lives, its thread may read and write what lies in the arena: for operations and transfers (kernels).
+    class Access {
+    public:
+        explicit Access(Arena& arena) : backing_(*arena.backing_) { backing_.open(); }
+        ~Access() { backing_.close(); }
+        Access(const Access&) = delete;
+        Access& operator=(const Access&) = delete;
+
+    private:
+        Backing& backing_;
+    };
 
 private:
-    Arena();
     void give_back(int64_t offset);
     // The free pages of a range go back to the system.
-    void drop(int64_t first, int64_t last);
     void drop_gaps(int64_t first, int64_t last);
 
-    void* mapping_ = nullptr;
-    std::byte* base_ = nullptr;
-    int64_t capacity_ = -1;
+    std::unique_ptr<Backing> backing_;
+    Placement placement_;
     int64_t kept_ = 0;           // bytes that may stay in memory
     int64_t blocks_behind_ = 0;  // that end behind them
-    int64_t in_use_ = 0;
-    int64_t high_water_ = 0;
-    std::map<int64_t, int64_t> taken_;  // offset -> rounded bytes
 };
 
 // A matrix together with the block it lives in.

@@ -192,12 +192,14 @@ void check_cover(const std::map<std::string, StoredTensor>& tensors, int64_t beg
 
 // Reads a tensor in pieces and hands each element, still in its stored type, to `convert`.
 template <class Stored, class Target, class Convert>
-void read_converted(const InputFile& file, const StoredTensor& tensor, std::span<Target> into, Convert convert) {
+void read_converted(const InputFile& file, const StoredTensor& tensor, int64_t first, std::span<Target> into,
+                    Convert convert) {
     constexpr size_t kPiece = size_t{1} << 16;
     std::vector<Stored> piece(std::min(kPiece, into.size()));
     for (size_t done = 0; done < into.size(); done += kPiece) {
         const std::span<Stored> part = std::span(piece).first(std::min(kPiece, into.size() - done));
-        file.read(tensor.offset + static_cast<int64_t>(done * sizeof(Stored)), std::as_writable_bytes(part));
+        const int64_t place = (first + static_cast<int64_t>(done)) * static_cast<int64_t>(sizeof(Stored));
+        file.read(tensor.offset + place, std::as_writable_bytes(part));
         std::transform(part.begin(), part.end(), into.begin() + static_cast<std::ptrdiff_t>(done), convert);
     }
 }
@@ -254,22 +256,35 @@ void SafetensorsFile::read_bytes(const StoredTensor& tensor, std::span<std::byte
     file_.read(tensor.offset, into);
 }
 
+void SafetensorsFile::read_bytes(const StoredTensor& tensor, int64_t first, std::span<std::byte> into) const {
+    file_.read(tensor.offset + first, into);
+}
+
 void SafetensorsFile::read_floats(const std::string& name, std::span<float> into) const {
+    require_elements(name, std::ssize(into));
+    read_floats(name, 0, into);
+}
+
+void SafetensorsFile::require_elements(const std::string& name, int64_t elements) const {
     const StoredTensor& tensor = at(name);
-    const Complaint complain{path().string()};
-    if (static_cast<int64_t>(into.size()) != tensor.elements()) {
-        complain(name, cat("has the shape ", text_of(tensor.shape), ", and ", into.size(), " numbers were asked for"));
+    if (elements != tensor.elements()) {
+        Complaint{path().string()}(
+            name, cat("has the shape ", text_of(tensor.shape), ", and ", elements, " numbers were asked for"));
     }
+}
+
+void SafetensorsFile::read_floats(const std::string& name, int64_t first, std::span<float> into) const {
+    const StoredTensor& tensor = at(name);
     if (tensor.dtype == "F32") {
-        file_.read(tensor.offset, std::as_writable_bytes(into));
+        file_.read(tensor.offset + first * static_cast<int64_t>(sizeof(float)), std::as_writable_bytes(into));
     } else if (tensor.dtype == "BF16") {
-        read_converted<Bf16>(file_, tensor, into, [](Bf16 value) { return static_cast<float>(value); });
+        read_converted<Bf16>(file_, tensor, first, into, [](Bf16 value) { return static_cast<float>(value); });
     } else if (tensor.dtype == "F16") {
-        read_converted<uint16_t>(file_, tensor, into, float_of_half);
+        read_converted<uint16_t>(file_, tensor, first, into, float_of_half);
     } else if (tensor.dtype == "F64") {
-        read_converted<double>(file_, tensor, into, [](double value) { return static_cast<float>(value); });
+        read_converted<double>(file_, tensor, first, into, [](double value) { return static_cast<float>(value); });
     } else {
-        complain(name, cat("has the dtype ", tensor.dtype, "; F32, BF16, F16 or F64 is needed"));
+        Complaint{path().string()}(name, cat("has the dtype ", tensor.dtype, "; F32, BF16, F16 or F64 is needed"));
     }
 }
 
@@ -282,13 +297,13 @@ std::vector<int64_t> SafetensorsFile::read_integers(const std::string& name) con
     std::vector<int64_t> result(static_cast<size_t>(tensor.elements()));
     const std::span<int64_t> into(result);
     if (tensor.dtype == "I64") {
-        read_converted<int64_t>(file_, tensor, into, widen);
+        read_converted<int64_t>(file_, tensor, 0, into, widen);
     } else if (tensor.dtype == "I32") {
-        read_converted<int32_t>(file_, tensor, into, widen);
+        read_converted<int32_t>(file_, tensor, 0, into, widen);
     } else if (tensor.dtype == "I16") {
-        read_converted<int16_t>(file_, tensor, into, widen);
+        read_converted<int16_t>(file_, tensor, 0, into, widen);
     } else {
-        read_converted<uint8_t>(file_, tensor, into, widen);
+        read_converted<uint8_t>(file_, tensor, 0, into, widen);
     }
     return result;
 }
@@ -305,7 +320,7 @@ std::string header_of(const std::vector<TensorToStore>& tensors, const Complaint
             complain(tensor.name, "cannot be written: the name is taken");
         }
         const std::optional<int64_t> element_bytes = bytes_of_type(tensor.dtype);
-        const auto bytes = static_cast<int64_t>(tensor.bytes.size());
+        const int64_t bytes = tensor.bytes.size();
         if (!element_bytes || bytes_of_shape(tensor.shape, *element_bytes) != bytes) {
             complain(tensor.name, cat("cannot be written: ", bytes, " bytes do not make ", tensor.dtype, " ",
                                       text_of(tensor.shape)));
@@ -329,16 +344,15 @@ std::string write_safetensors(const std::filesystem::path& path, std::vector<Ten
     OutputFile file(path);
     Hasher hasher;
     // In pieces that a cache holds, because each is read twice.
-    constexpr size_t kPieceBytes = size_t{1} << 20;
-    const auto put = [&](std::span<const std::byte> bytes) {
-        for (; !bytes.empty(); bytes = bytes.subspan(std::min(kPieceBytes, bytes.size()))) {
-            const auto piece = bytes.first(std::min(kPieceBytes, bytes.size()));
+    constexpr int64_t kPieceBytes = int64_t{1} << 20;
+    const auto put = [&](const ByteSource& bytes) {
+        bytes.for_pieces(kPieceBytes, [&](std::span<const std::byte> piece) {
             hasher.add(piece);
             file.write(piece);
             if (wrote) {
-                wrote(static_cast<int64_t>(piece.size()));
+                wrote(std::ssize(piece));
             }
-        }
+        });
     };
     put(std::as_bytes(std::span(&header_bytes, 1)));
     put(std::as_bytes(std::span(header)));

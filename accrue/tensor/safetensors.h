@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "accrue/base/file.h"
+#include "accrue/tensor/byte_source.h"
 
 namespace accrue {
 
@@ -36,8 +37,14 @@ public:
     [[nodiscard]] const StoredTensor& at(const std::string& name) const;
     // The stored bytes of a tensor, unchanged.
     void read_bytes(const StoredTensor& tensor, std::span<std::byte> into) const;
+    // Some of them, from a byte on.
+    void read_bytes(const StoredTensor& tensor, int64_t first, std::span<std::byte> into) const;
     // F32, BF16, F16 or F64 converted to float.
     void read_floats(const std::string& name, std::span<float> into) const;
+    // An error if a tensor has another number of elements.
+    void require_elements(const std::string& name, int64_t elements) const;
+    // Some of them, from an element on.
+    void read_floats(const std::string& name, int64_t first, std::span<float> into) const;
     // I64, I32, I16 or U8 converted to int64.
     [[nodiscard]] std::vector<int64_t> read_integers(const std::string& name) const;
 
@@ -51,7 +58,7 @@ struct TensorToStore {
     std::string name;
     std::string dtype;
     std::vector<int64_t> shape;
-    std::span<const std::byte> bytes;
+    ByteSource bytes;
 };
 
 // Writes a safetensors file (metadata {"format":"pt"}), tensors sorted by name so that equal contents give equal bytes,

@@ -22,17 +22,22 @@ DType dtype_of_settings(const Settings& settings) {
 
 std::vector<SumTensor> sum_tensors(const ParameterList& list) {
     std::vector<SumTensor> tensors;
-    for (const Parameter& parameter : list.parameters) {
-        tensors.push_back({.offset = parameter.offset, .rows = parameter.rows(), .columns = parameter.columns()});
+    for (const int64_t index : list.trained) {
+        const Parameter& parameter = list[index];
+        tensors.push_back(
+            {.offset = parameter.gradient->offset, .rows = parameter.rows(), .columns = parameter.columns()});
     }
     return tensors;
 }
 
 std::vector<OptimizedTensor> optimized_tensors(const ParameterList& list) {
     std::vector<OptimizedTensor> tensors;
-    for (const Parameter& parameter : list.parameters) {
-        tensors.push_back(
-            {.offset = parameter.offset, .elements = parameter.elements(), .decays = parameter.is_matrix()});
+    for (const int64_t index : list.trained) {
+        const Parameter& parameter = list[index];
+        tensors.push_back({.offset = parameter.offset,
+                           .moment_offset = parameter.gradient->offset,
+                           .elements = parameter.elements(),
+                           .decays = parameter.is_matrix()});
     }
     return tensors;
 }
@@ -65,14 +70,14 @@ std::unique_ptr<Optimizer> make_optimizer(const Settings& all, const ParameterLi
                          .weight_decay = settings.weight_decay,
                          .moments = moments,
                          .rounding_seed = rounding_seed},
-            optimized_tensors(list), list.flat_elements, kernels);
+            optimized_tensors(list), list.gradient_elements, kernels);
     }
     return std::make_unique<AdamW>(AdamW::Options{.beta1 = settings.beta1,
                                                   .epsilon = settings.epsilon,
                                                   .weight_decay = settings.weight_decay,
                                                   .moments = moments,
                                                   .rounding_seed = rounding_seed},
-                                   optimized_tensors(list), list.flat_elements, kernels);
+                                   optimized_tensors(list), list.gradient_elements, kernels);
 }
 
 Schedule schedule_of(const Settings::Schedule& settings) {
@@ -158,14 +163,14 @@ Engine::Engine(const Settings& settings, const ModelConfig& config, int64_t long
              .longest_sample = longest_sample,
              .dropout_seed = seed_for(settings, kDropout)},
             kernels),
-      sum(sum_tensors(model.parameters()), model.parameters().flat_elements, sum_kind_of(settings.compute.sums),
+      sum(sum_tensors(model.parameters()), model.parameters().gradient_elements, sum_kind_of(settings.compute.sums),
           kernels),
       optimizer(make_optimizer(settings, model.parameters(), kernels)),
       rules(rules_of(settings, longest_sample)),
       dtype_(dtype_of_settings(settings)),
       master_(take_matrix<float>(kernels.arena(), 1, model.parameters().flat_elements)) {
     weights.master = master_.view;
-    kernels.fill_zero({master_.block.data(), static_cast<size_t>(master_.block.bytes())});
+    fill_zero(kernels, master_.block);
     choose(choices);
 }
 
@@ -187,7 +192,7 @@ Weights Engine::weights_to_read() const {
 
 void Engine::refresh_copy() {
     if (!weights.copy.empty()) {
-        kernels.cast(weights.master, {}, weights.copy);
+        kernels.run(op::Cast{.input = weights.master, .dropout = {}, .output = weights.copy});
     }
 }
 
@@ -197,11 +202,26 @@ uint64_t Engine::rounding_seed() const {
 
 std::string Engine::weights_hash() const {
     Hasher hasher;
+    const ByteSource all = weights_source();
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
     for (const Parameter& parameter : model.parameters().parameters) {
-        hasher.add(std::as_bytes(
-            std::span(weights.master.data + parameter.offset, static_cast<size_t>(parameter.elements()))));
+        all.part(parameter.offset * kBytes, parameter.elements() * kBytes)
+            .for_pieces(int64_t{1} << 20, [&hasher](std::span<const std::byte> piece) { hasher.add(piece); });
     }
     return hasher.digest();
+}
+
+ByteSource Engine::weights_source() const {
+    return source_of(kernels, weights.master);
+}
+
+PutWeights Engine::put_weights() const {
+    return put_into(kernels, weights.master);
+}
+
+PutWeights put_into(Kernels& kernels, View<float> flat) {
+    return
+        [&kernels, flat](int64_t first, std::span<const float> values) { upload(kernels, values, flat.data + first); };
 }
 
 }  // namespace accrue

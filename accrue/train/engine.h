@@ -69,6 +69,9 @@ struct Engine {
     void refresh_copy();
     // What stochastic rounding in the next window depends on, besides grain, tensor and element.
     [[nodiscard]] uint64_t rounding_seed() const;
+    // The fp32 master, on its way out; and where it comes in: refresh_copy() must follow.
+    [[nodiscard]] ByteSource weights_source() const;
+    [[nodiscard]] PutWeights put_weights() const;
     // A checksum of all weights, gaps left out.
     [[nodiscard]] std::string weights_hash() const;
 
@@ -77,6 +80,9 @@ private:
     Leased<float> master_;
     LeasedAny copy_;
 };
+
+// Flat weights on a device.
+[[nodiscard]] PutWeights put_into(Kernels& kernels, View<float> flat);
 
 // How large the settings want windows; window.grain_samples must be resolved.
 [[nodiscard]] WindowSize window_size_of(const Settings::Window& settings);

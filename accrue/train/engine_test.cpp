@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "accrue/kernels/device.h"
+
 namespace accrue {
 namespace {
 
@@ -30,14 +32,16 @@ TEST_F(EngineTest, ChoosingGivesTheCopyOfTheWeightsBackAndTakesItAgain) {
     EXPECT_EQ(with_copy - arena_.bytes_in_use(), (elements * 2 + 63) / 64 * 64);
     EXPECT_EQ(engine.weights_to_read().compute.dtype, DType::fp32);
 
-    for (int64_t i = 0; i < elements; ++i) {
-        engine.weights.master.data[i] = 1.0F / static_cast<float>(i + 1);
+    std::vector<float> weights(static_cast<size_t>(elements));
+    for (size_t i = 0; i < weights.size(); ++i) {
+        weights[i] = 1.0F / static_cast<float>(i + 1);
     }
+    engine.put_weights()(0, weights);
     engine.choose({});
     EXPECT_EQ(arena_.bytes_in_use(), with_copy);
-    const auto copy = engine.weights_to_read().compute.as<Bf16>();
-    for (int64_t i = 0; i < elements; ++i) {
-        ASSERT_EQ(copy.data[i].bits, Bf16(engine.weights.master.data[i]).bits) << i;
+    const std::vector<Bf16> copy = downloaded(*kernels_, engine.weights_to_read().compute.as<Bf16>());
+    for (size_t i = 0; i < weights.size(); ++i) {
+        ASSERT_EQ(copy[i].bits, Bf16(weights[i]).bits) << i;
     }
 }
 

@@ -1,6 +1,7 @@
 #include "accrue/train/numerics.h"
 
 #include <algorithm>
+#include <array>
 
 #include <nlohmann/json.hpp>
 
@@ -53,12 +54,17 @@ Settings probe_settings(Settings settings, int64_t tokens) {
 }
 
 // Not too small, so that no gradient vanishes; a value's place alone decides it.
-void fill_probe_weights(View<float> master, float range, Pool& pool) {
-    constexpr int64_t kBlock = 1 << 16;
-    pool.run((master.columns + kBlock - 1) / kBlock, [&](int64_t block, int) {
-        for (int64_t i = block * kBlock; i < std::min(master.columns, (block + 1) * kBlock); ++i) {
-            master.data[i] = (uniform(mix(kProbeSeed, static_cast<uint64_t>(i))) - 0.5F) * 4 * range;
+void fill_probe_weights(const Engine& engine, float range, Pool& pool) {
+    const int64_t elements = engine.model.parameters().flat_elements;
+    const PutWeights put = engine.put_weights();
+    pool.run((elements + kPutElements - 1) / kPutElements, [&](int64_t block, int) {
+        std::array<float, kPutElements> values;
+        const int64_t first = block * kPutElements;
+        const auto some = std::span(values).first(static_cast<size_t>(std::min(kPutElements, elements - first)));
+        for (size_t i = 0; i < some.size(); ++i) {
+            some[i] = (uniform(mix(kProbeSeed, static_cast<uint64_t>(first) + i)) - 0.5F) * 4 * range;
         }
+        put(first, some);
     });
 }
 
@@ -66,10 +72,11 @@ std::string fingerprint_of(const Settings& run, const ModelConfig& run_model, in
     const int64_t length = std::min(longest_sample, kProbeTokens);
     const Settings settings = probe_settings(run, length);
     const ModelConfig model = probe_model(run_model, length);
-    Arena arena(plan_arena(settings, model, length, pool.threads()).peak_bytes);
-    const auto kernels = make_kernels(settings.compute, pool, arena);
+    const DeviceChoice device = device_of(settings.compute);
+    Arena arena(make_backing(device, plan_arena(settings, model, length, pool.threads()).peak_bytes));
+    const auto kernels = make_kernels(device, pool, arena);
     Engine engine(settings, model, length, *kernels);
-    fill_probe_weights(engine.weights.master, model.initializer_range, pool);
+    fill_probe_weights(engine, model.initializer_range, pool);
     engine.refresh_copy();
 
     std::vector<int32_t> tokens;
@@ -82,7 +89,7 @@ std::string fingerprint_of(const Settings& run, const ModelConfig& run_model, in
     const StopFlag never{false};
     const Window window{.samples = data->size(), .grain_samples = kProbeSamples, .ends_epoch = true};
     (void)run_step(engine, loader, window, never);
-    return hash_of(engine.sum.bytes());
+    return hash_of(engine.sum.source());
 }
 
 Json json_of(const Numerics& numerics) {

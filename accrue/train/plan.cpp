@@ -27,7 +27,7 @@ ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t
                         .grain_samples = settings.window.grain_samples};
     const StopFlag never{false};
     (void)run_step(engine, samples, window, never);
-    plan.flops = kernels->floating_point_operations();
+    plan.flops = static_cast<int64_t>(kernels->work().flops());
 
     std::vector<int64_t> all(static_cast<size_t>(grains));
     for (int64_t grain = 0; grain < grains; ++grain) {

@@ -3,6 +3,7 @@
 #include "tests/sanitized.h"
 #include <gtest/gtest.h>
 
+#include "accrue/kernels/device.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/step.h"
 
@@ -19,8 +20,7 @@ void expect_exact(const Settings& settings, const ModelConfig& model, int64_t lo
     const auto kernels = make_cpu_kernels(pool, arena);
     Engine engine(settings, model, longest, *kernels, choices);
     EXPECT_EQ(arena.high_water_bytes(), plan.resident_bytes);
-    initialize_weights(engine.model.parameters(), 1,
-                       {engine.weights.master.data, static_cast<size_t>(engine.weights.master.columns)});
+    initialize_weights(engine.model.parameters(), 1, engine.put_weights());
     engine.refresh_copy();
     const LongestSamples samples(longest);
     const Window window{.samples = settings.window.samples, .grain_samples = settings.window.grain_samples};
@@ -138,7 +138,7 @@ TEST(PlanTest, FewerRowsOfLogitsAndNoCopyOfTheWeightsTakeLess) {
     const ArenaPlan converted = plan_arena(
         settings, model, 1024, 2,
         {.blocks = {}, .loss_rows = Choices::kLossRows, .weight_copy = Choices::WeightCopy::converted_per_tile});
-    EXPECT_GE(many.resident_bytes - converted.resident_bytes, decoder_parameters(model).list.trainable() * 2);
+    EXPECT_GE(many.resident_bytes - converted.resident_bytes, decoder_parameters(model).list.elements() * 2);
     EXPECT_EQ(many.peak_bytes - converted.peak_bytes, many.resident_bytes - converted.resident_bytes);
 }
 

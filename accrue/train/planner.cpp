@@ -30,7 +30,7 @@ std::vector<Recompute> mixed(int64_t layers, int64_t first_layers, Recompute fir
 // A run that computes nothing: what is chosen for it shows in its arena and its counts.
 struct Planner::Dry {
     Dry(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads)
-        : kernels(arena, threads, model.vocabulary),
+        : kernels(arena, make_cpu_workspace(threads)),
           engine(settings, model, longest_sample, kernels),
           samples(longest_sample),
           units(Units::first(std::vector<float>(engine.sum.tensors().size(), 0.0F))),
@@ -38,7 +38,7 @@ struct Planner::Dry {
 
     static int64_t tables_of(const ModelConfig& model, int64_t longest_sample, int threads) {
         Arena arena = Arena::dry();
-        DryKernels kernels(arena, threads, 0);
+        DryKernels kernels(arena, make_cpu_workspace(threads));
         const Decoder alone(model, {.longest_sample = longest_sample}, kernels);
         return arena.bytes_in_use();
     }
@@ -55,24 +55,24 @@ struct Planner::Dry {
 };
 
 ArenaParts Planner::Dry::parts() const {
-    const DryKernels::Moments& moments = kernels.moments();
+    const DryKernels::ArenaProfile& profile = kernels.arena_profile();
     const auto bytes_in = [](const auto& view) { return view.elements() * bytes_of(view.dtype); };
     const int64_t resident = arena.bytes_in_use();
     ArenaParts parts{.weights = bytes_in(AnyView(engine.weights.master)),
                      .copy = bytes_in(engine.weights.copy),
-                     .sums = static_cast<int64_t>(engine.sum.bytes().size()),
+                     .sums = engine.sum.source().size(),
                      .moments = 0,
                      .tables = tables,
                      .blocks = {},
                      .batch = 0,
-                     .loss = moments.at_loss_peak - moments.before_loss,
-                     .workspace = moments.largest_scratch};
+                     .loss = profile.at_loss_peak - profile.before_loss,
+                     .workspace = profile.largest_workspace};
     parts.moments = resident - parts.weights - parts.copy - parts.sums - parts.tables;
     // Attention takes the same for itself in each block, so that what grows from one to the next is what is kept.
-    for (size_t block = 0; block + 1 < moments.at_attention.size(); ++block) {
-        parts.blocks.push_back(moments.at_attention[block + 1] - moments.at_attention[block]);
+    for (size_t block = 0; block + 1 < profile.at_attention.size(); ++block) {
+        parts.blocks.push_back(profile.at_attention[block + 1] - profile.at_attention[block]);
     }
-    const int64_t before_loss = moments.before_loss - resident;
+    const int64_t before_loss = profile.before_loss - resident;
     parts.blocks.push_back(parts.blocks.empty() ? before_loss : parts.blocks.back());
     parts.batch = before_loss - std::accumulate(parts.blocks.begin(), parts.blocks.end(), int64_t{0});
     return parts;

@@ -132,19 +132,21 @@ TrainedModel::TrainedModel(const fs::path& folder, int64_t longest, int64_t thre
     parts_->longest = longest > 0 ? longest : std::min(config.positions, usual);
     const bool reads_bf16 = source.settings && source.settings->compute.dtype == "bf16";
     const Decoder::Options options{.dtype = reads_bf16 ? DType::bf16 : DType::fp32, .longest_sample = parts_->longest};
-    parts_->arena = std::make_unique<Arena>(Reading::plan_bytes(config, options, parts_->pool.threads()));
-    parts_->kernels = make_cpu_kernels(parts_->pool, *parts_->arena);
+    const DeviceChoice device;
+    parts_->arena =
+        std::make_unique<Arena>(make_backing(device, Reading::plan_bytes(config, options, parts_->pool.threads())));
+    parts_->kernels = make_kernels(device, parts_->pool, *parts_->arena);
     parts_->reading = std::make_unique<Reading>(config, options, *parts_->kernels);
     const View<float> master = parts_->reading->master.view;
-    const std::span<float> flat(master.data, static_cast<size_t>(master.columns));
+    const PutWeights put = put_into(*parts_->kernels, master);
     const ParameterList& parameters = parts_->reading->decoder.parameters();
     if (checkpoint) {
-        load_weights_of_checkpoint(*checkpoint, parameters, flat, work);
+        load_weights_of_checkpoint(*checkpoint, parameters, put, work);
     } else {
-        load_model_weights(source.model_folder, parameters, flat, work);
+        load_model_weights(source.model_folder, parameters, put, work);
     }
     if (reads_bf16) {
-        parts_->kernels->cast(master, {}, parts_->reading->copy.view);
+        parts_->kernels->run(op::Cast{.input = master, .dropout = {}, .output = parts_->reading->copy.view});
     }
 }
 
@@ -164,6 +166,10 @@ Decoder& TrainedModel::decoder() {
 
 Weights TrainedModel::weights() const {
     return parts_->reading->weights();
+}
+
+std::vector<float> TrainedModel::weights_on_host() const {
+    return downloaded(*parts_->kernels, parts_->reading->master.view);
 }
 
 int64_t TrainedModel::longest() const {

@@ -25,6 +25,8 @@ public:
     [[nodiscard]] const ModelConfig& config() const;
     [[nodiscard]] Decoder& decoder();
     [[nodiscard]] Weights weights() const;
+    // The fp32 master, flat.
+    [[nodiscard]] std::vector<float> weights_on_host() const;
     [[nodiscard]] int64_t longest() const;
     // What it speaks: the tokenizer beside the weights or of the run; none = only token ids are known.
     [[nodiscard]] const Tokenizer* tokenizer() const;

@@ -39,7 +39,7 @@ void show_sample(Model& model, const Weights& weights, const Tokenizer& tokenize
     for (const int32_t token : prompt) {
         out(visible_text(text.add(token)));
     }
-    const int64_t tokens = shown_tokens(model.parameters().trainable(), std::ssize(prompt), longest);
+    const int64_t tokens = shown_tokens(model.parameters().elements(), std::ssize(prompt), longest);
     generate(model, weights, std::move(prompt), longest,
              {.temperature = 0.4, .tokens = tokens, .end_tokens = {tokenizer.end_of_document().value_or(-1)}},
              [&](int32_t token) {

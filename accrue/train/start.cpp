@@ -4,9 +4,9 @@
 
 namespace accrue {
 
-std::unique_ptr<Kernels> make_kernels(const Settings::Compute& compute, Pool& pool, Arena& arena) {
-    return compute.device == "reference" ? make_reference_kernels(arena)
-                                         : make_cpu_kernels(pool, arena, compute.instruction_set);
+DeviceChoice device_of(const Settings::Compute& compute) {
+    return {.kind = compute.device == "reference" ? DeviceKind::reference : DeviceKind::cpu,
+            .instruction_set = compute.instruction_set};
 }
 
 SampleOrder sample_order_of(const Settings& settings, int64_t samples) {
@@ -21,12 +21,11 @@ bool starts_fresh(const Settings::Model& model) {
 }
 
 void load_first_weights(Engine& engine, const Settings& settings, const LongWork& work) {
-    const View<float> master = engine.weights.master;
-    const std::span<float> flat(master.data, static_cast<size_t>(master.columns));
     if (starts_fresh(settings.model)) {
-        initialize_weights(engine.model.parameters(), static_cast<uint64_t>(settings.run.seed), flat, work);
+        initialize_weights(engine.model.parameters(), static_cast<uint64_t>(settings.run.seed), engine.put_weights(),
+                           work);
     } else {
-        load_model_weights(settings.model.from, engine.model.parameters(), flat, work);
+        load_model_weights(settings.model.from, engine.model.parameters(), engine.put_weights(), work);
     }
     engine.refresh_copy();
 }

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "accrue/kernels/device.h"
 #include "accrue/train/engine.h"
 
 namespace accrue {
@@ -9,7 +10,7 @@ namespace accrue {
 // What a run begins with, by its settings.
 
 // The device.
-[[nodiscard]] std::unique_ptr<Kernels> make_kernels(const Settings::Compute& compute, Pool& pool, Arena& arena);
+[[nodiscard]] DeviceChoice device_of(const Settings::Compute& compute);
 // The order in which it takes so many samples.
 [[nodiscard]] SampleOrder sample_order_of(const Settings& settings, int64_t samples);
 // Does it begin with fresh weights rather than those of model.from? An error if the folder's weights are not all there.

@@ -1,5 +1,7 @@
 #include "accrue/train/state.h"
 
+#include <algorithm>
+#include <array>
 #include <functional>
 
 #include <nlohmann/json.hpp>
@@ -37,7 +39,7 @@ struct LedgerArrays {
                 const GrainRecord& record = ledger.record(grain, tensor);
                 squares.push_back(record.squares);
                 largest.push_back(record.largest);
-                finite.push_back(record.finite ? 1 : 0);
+                finite.push_back(record.not_finite ? 0 : 1);
             }
         }
     }
@@ -80,52 +82,70 @@ GrainLedger read_ledger(const SafetensorsFile& file, int64_t tensors) {
         ledger.grain(grain) = {.finished = finished[g] != 0, .loss_sum = loss_sum[g], .counted_tokens = counted[g]};
         for (int64_t tensor = 0; tensor < tensors; ++tensor) {
             const auto i = static_cast<size_t>(grain * tensors + tensor);
-            ledger.record(grain, tensor) = {.squares = squares[i], .largest = largest[i], .finite = finite[i] != 0};
+            ledger.record(grain, tensor) = {.squares = squares[i], .largest = largest[i], .not_finite = finite[i] == 0};
         }
     }
     return ledger;
 }
 
 std::string name_of(const StoredMoment::Part& part, const ParameterList& parameters) {
-    return cat(parameters[part.tensor].name, part.suffix);
+    return cat(parameters.of_gradient(part.tensor).name, part.suffix);
 }
 
-std::vector<TensorToStore> moment_tensors(const ParameterList& parameters, const StoredMoment& moment) {
+std::vector<TensorToStore> moment_tensors(Kernels& kernels, const ParameterList& parameters,
+                                          const StoredMoment& moment) {
     std::vector<TensorToStore> tensors;
     for (const StoredMoment::Part& part : moment.parts) {
-        const std::vector<int64_t> scales = {static_cast<int64_t>(part.bytes.size() / sizeof(float))};
+        const std::vector<int64_t> scales = {static_cast<int64_t>(part.device_bytes.size() / sizeof(float))};
         tensors.push_back({name_of(part, parameters), std::string(part.dtype),
-                           part.suffix.empty() ? parameters[part.tensor].shape : scales, part.bytes});
+                           part.suffix.empty() ? parameters.of_gradient(part.tensor).shape : scales,
+                           source_of(kernels, part.device_bytes)});
     }
     return tensors;
 }
 
-std::span<float> flat_of(View<float> view) {
-    return {view.data, static_cast<size_t>(view.columns)};
+// Brings stored bytes to a device.
+void read_to_device(const SafetensorsFile& file, const StoredTensor& tensor, Kernels& kernels,
+                    std::span<std::byte> device) {
+    constexpr size_t kPieceBytes = static_cast<size_t>(kPutElements) * sizeof(float);
+    std::array<std::byte, kPieceBytes> piece;
+    for (size_t first = 0; first < device.size(); first += kPieceBytes) {
+        const auto some = std::span(piece).first(std::min(kPieceBytes, device.size() - first));
+        file.read_bytes(tensor, static_cast<int64_t>(first), some);
+        upload(kernels, std::span<const std::byte>(some), device.data() + first);
+    }
 }
 
 // Tensors to be read, each by one thread. What is added must live until they are.
 class TensorReads {
 public:
-    void add_flat(const SafetensorsFile& file, const ParameterList& parameters, std::span<float> flat) {
+    void add_flat(const SafetensorsFile& file, const ParameterList& parameters, const PutWeights& put) {
         for (const Parameter& parameter : parameters.parameters) {
-            const auto into =
-                flat.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.elements()));
-            add(static_cast<int64_t>(into.size_bytes()),
-                [&file, name = parameter.name, into] { file.read_floats(name, into); });
+            file.require_elements(parameter.name, parameter.elements());
+            add(parameter.elements() * static_cast<int64_t>(sizeof(float)), [&file, &parameter, put] {
+                std::array<float, kPutElements> values;
+                for (int64_t first = 0; first < parameter.elements(); first += kPutElements) {
+                    const auto some = std::span(values).first(
+                        static_cast<size_t>(std::min(kPutElements, parameter.elements() - first)));
+                    file.read_floats(parameter.name, first, some);
+                    put(parameter.offset + first, some);
+                }
+            });
         }
     }
 
-    void add_moment(const SafetensorsFile& file, const ParameterList& parameters, const StoredMoment& moment) {
+    void add_moment(const SafetensorsFile& file, const ParameterList& parameters, const StoredMoment& moment,
+                    Kernels& kernels) {
         for (const StoredMoment::Part& part : moment.parts) {
             const std::string name = name_of(part, parameters);
             const StoredTensor& found = file.at(name);
-            if (found.dtype != part.dtype || found.bytes != static_cast<int64_t>(part.bytes.size())) {
+            if (found.dtype != part.dtype || found.bytes != std::ssize(part.device_bytes)) {
                 throw Error(cat(file.path().string(), ": ", name, " has ", found.bytes, " bytes of ", found.dtype,
-                                ", but this run keeps ", part.bytes.size(), " bytes of ", part.dtype,
+                                ", but this run keeps ", part.device_bytes.size(), " bytes of ", part.dtype,
                                 ". Put optimizer.moments back, or start a new run."));
             }
-            add(found.bytes, [&file, &found, into = part.bytes] { file.read_bytes(found, into); });
+            add(found.bytes,
+                [&file, &found, &kernels, into = part.device_bytes] { read_to_device(file, found, kernels, into); });
         }
     }
 
@@ -155,8 +175,8 @@ private:
 
 // A window's sums as they lie in memory.
 TensorToStore sums_tensor(const GradientSum& sum) {
-    const auto bytes = sum.bytes();
-    const int64_t elements = static_cast<int64_t>(bytes.size()) / bytes_of(sum.kind());
+    const ByteSource bytes = sum.source();
+    const int64_t elements = bytes.size() / bytes_of(sum.kind());
     switch (sum.kind()) {
         case SumKind::exact:
             return {"sums", "I64", {elements}, bytes};
@@ -238,7 +258,7 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
     }
     const Settings& settings = inputs.settings;
     const Json json = {{"model family", inputs.model.family},
-                       {"model parameters", parameters.trainable()},
+                       {"model parameters", parameters.elements()},
                        {"model tensors", shapes.digest()},
                        {"model", Json::parse(computation_json(inputs.model))},
                        {"training data", inputs.train->fingerprint()},
@@ -258,13 +278,10 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
 void save_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoints,
                 const std::optional<NumericsRecord>& numerics, const LongWork& work) {
     const ParameterList& parameters = engine.model.parameters();
-    const auto flat = [](View<float> view) {
-        return std::span<const float>(view.data, static_cast<size_t>(view.columns));
-    };
     std::vector<CheckpointFile> files;
-    files.push_back({.name = "weights", .tensors = named_tensors(parameters, flat(engine.weights.master))});
+    files.push_back({.name = "weights", .tensors = named_tensors(parameters, engine.weights_source())});
     for (const StoredMoment& moment : engine.optimizer->moments()) {
-        files.push_back({.name = moment.name, .tensors = moment_tensors(parameters, moment)});
+        files.push_back({.name = moment.name, .tensors = moment_tensors(engine.kernels, parameters, moment)});
     }
     const LedgerArrays ledger(engine.sum.ledger());
     if (engine.state.window_open) {
@@ -290,10 +307,10 @@ void load_state(Engine& engine, const std::string& definition, const CheckpointR
     check_definition(checkpoint, json.at("definition"), Json::parse(definition));
     const ParameterList& parameters = engine.model.parameters();
     TensorReads reads;
-    reads.add_flat(reader.file("weights"), parameters, flat_of(engine.weights.master));
+    reads.add_flat(reader.file("weights"), parameters, engine.put_weights());
     const std::vector<StoredMoment> moments = engine.optimizer->moments();
     for (const StoredMoment& moment : moments) {
-        reads.add_moment(reader.file(moment.name), parameters, moment);
+        reads.add_moment(reader.file(moment.name), parameters, moment, engine.kernels);
     }
     reads.run(work);
     engine.optimizer->restore(
@@ -307,9 +324,14 @@ void load_state(Engine& engine, const std::string& definition, const CheckpointR
                     .window_open = json.at("window_open")};
     if (engine.state.window_open) {
         const SafetensorsFile& window = reader.file("window");
-        engine.sum.restore(read_ledger(window, parameters.count()),
+        engine.sum.restore(read_ledger(window, std::ssize(engine.sum.tensors())),
                            Units(json.at("window_units").get<std::vector<int32_t>>()), engine.rounding_seed());
-        window.read_bytes(window.at("sums"), engine.sum.bytes());
+        const StoredTensor& sums = window.at("sums");
+        if (sums.bytes != std::ssize(engine.sum.device_bytes())) {
+            throw Error(cat(window.path().string(), ": sums has ", sums.bytes, " bytes instead of ",
+                            engine.sum.device_bytes().size()));
+        }
+        read_to_device(window, sums, engine.kernels, engine.sum.device_bytes());
     }
     engine.refresh_copy();
 }
@@ -330,9 +352,9 @@ std::optional<std::string> config_of_checkpoint(const std::filesystem::path& che
 }
 
 void load_weights_of_checkpoint(const CheckpointReader& checkpoint, const ParameterList& parameters,
-                                std::span<float> weights, const LongWork& work) {
+                                const PutWeights& put, const LongWork& work) {
     TensorReads reads;
-    reads.add_flat(checkpoint.file("weights"), parameters, weights);
+    reads.add_flat(checkpoint.file("weights"), parameters, put);
     reads.run(work);
 }
 

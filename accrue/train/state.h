@@ -42,6 +42,6 @@ struct CheckpointPlace {
 
 // The weights alone, for sampling and evaluating.
 void load_weights_of_checkpoint(const CheckpointReader& checkpoint, const ParameterList& parameters,
-                                std::span<float> weights, const LongWork& work = {});
+                                const PutWeights& put, const LongWork& work = {});
 
 }  // namespace accrue

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "accrue/accumulate/gradient_probe.h"
 #include "accrue/base/clock.h"
 
 namespace accrue {
@@ -17,7 +18,7 @@ Units first_units(Engine& engine, const BatchSource& data, const Window& window)
     for (int64_t grain = 0; grain < window.grains(); ++grain) {
         const TokenBatch batch = data.load(window, std::span(&grain, 1));
         if (std::any_of(batch.targets.begin(), batch.targets.end(), [](int32_t target) { return target >= 0; })) {
-            GradientProbe probe(shapes, window.grains());
+            GradientProbe probe(shapes, window.grains(), engine.kernels);
             engine.model.forward_backward(batch, engine.weights_to_read(), probe);
             return Units::first(probe.ledger().largest());
         }
@@ -93,7 +94,7 @@ void require_all_grains(const GrainLedger& ledger, const Window& window, int64_t
 std::string reason_to_skip(const Engine& engine, const GrainLedger& ledger) {
     if (const auto bad = ledger.first_bad()) {
         return cat("grain ", bad->grain, " has a gradient that is not finite, first in ",
-                   engine.model.parameters()[bad->tensor].name);
+                   engine.model.parameters().of_gradient(bad->tensor).name);
     }
     if (ledger.counted_tokens() == 0) {
         return "it counts no token";

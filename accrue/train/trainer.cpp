@@ -50,7 +50,7 @@ public:
           pool_(static_cast<int>(inputs.settings.compute.threads)),
           plan_(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool_.threads(), options.memory),
           numerics_{.now = numerics_of(inputs.settings, inputs.model, inputs.train->longest(), pool_), .changes = {}},
-          arena_(plan_.address_bytes()),
+          arena_(make_backing(device_of(inputs.settings.compute), plan_.address_bytes())),
           kernels_(make_kernels_in_memory()),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, plan_.plan().choices),
           loader_(*inputs.train, sample_order_of(inputs.settings, inputs.train->size())),
@@ -122,7 +122,7 @@ private:
 std::unique_ptr<Kernels> Trainer::make_kernels_in_memory() {
     arena_.keep(plan_.plan().arena_bytes);
     shown("taking memory", "bytes", [&](const LongWork& work) { arena_.touch(work); });
-    return make_kernels(inputs_.settings.compute, pool_, arena_);
+    return make_kernels(device_of(inputs_.settings.compute), pool_, arena_);
 }
 
 // Between any two windows; nothing of it changes a bit.
@@ -157,8 +157,7 @@ void Trainer::load_checkpoint() {
 void Trainer::tell_job() {
     const Settings& settings = inputs_.settings;
     progress_.note(fmt::format("accrue: {} parameters, {} samples of up to {} tokens",
-                               engine_.model.parameters().trainable(), inputs_.train->size(),
-                               inputs_.longest_sample()));
+                               engine_.model.parameters().elements(), inputs_.train->size(), inputs_.longest_sample()));
     progress_.note(fmt::format("window: {}, grains of {} sample(s), {} grain(s) a micro-batch, {}",
                                window_text(settings), settings.window.grain_samples, engine_.rules.micro_batch_grains,
                                formats_text(settings)));
@@ -351,9 +350,8 @@ void Trainer::write_report() const {
 
 // The model is written while its first text is read: both only look at the weights.
 void Trainer::write_model(const StopFlag& stop) {
-    const View<float> master = engine_.weights.master;
-    const std::span<const float> weights(master.data, static_cast<size_t>(master.columns));
-    const auto total = static_cast<int64_t>(weights.size_bytes());
+    const ByteSource weights = engine_.weights_source();
+    const int64_t total = weights.size();
     std::atomic<int64_t> written = 0;
     auto writing = std::async(std::launch::async, [&] {
         write_model_folder(

@@ -7,7 +7,7 @@ namespace accrue::fuzz {
 
 // A model's config.json, and the list of parameters that such a model would have.
 void run_model_config(std::string_view bytes) {
-    (void)decoder_parameters(parse_model_config(bytes, "config.json", 8)).list.trainable();
+    (void)decoder_parameters(parse_model_config(bytes, "config.json", 8)).list.elements();
 }
 
 }  // namespace accrue::fuzz

@@ -11,8 +11,8 @@
 #include "accrue/kernels/cpu/attention-inl.h"
 #include "accrue/kernels/cpu/attention_items.h"
 #include "accrue/kernels/cpu/elementwise.h"
+#include "accrue/kernels/cpu/elementwise_plan.h"
 #include "accrue/kernels/cpu/pieces.h"
-#include "accrue/kernels/cpu/workspace.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace accrue::cpu::HWY_NAMESPACE {

@@ -7,10 +7,10 @@
 #include <algorithm>
 
 #include "accrue/kernels/cpu/elementwise.h"
+#include "accrue/kernels/cpu/elementwise_plan.h"
 #include "accrue/kernels/cpu/exact_add-inl.h"
 #include "accrue/kernels/cpu/lanes-inl.h"
 #include "accrue/kernels/cpu/pieces.h"
-#include "accrue/kernels/cpu/workspace.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace accrue::cpu::HWY_NAMESPACE {
@@ -109,6 +109,19 @@ void add_layer_norm_gain_grad(Pool& pool, AnyConstView d_output, View<const floa
     });
 }
 
+// Blocks are fixed, so that the record's sum of squares has one order.
+void add_gradient(Pool& pool, View<const float> values, const SumView& sum, GrainRecord* records) {
+    const int64_t elements = sum.elements();
+    pool.run(norm_blocks(elements), [&](int64_t block, int) HWY_ATTR {
+        const int64_t first = block * kNormBlockElements;
+        records[block] = {};
+        add_values(values.data + first, std::min(kNormBlockElements, elements - first), sum, first, records[block]);
+    });
+    for (int64_t block = 0; block < norm_blocks(elements); ++block) {
+        add_record(*sum.record, records[block]);
+    }
+}
+
 }  // namespace accrue::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -145,6 +158,12 @@ void add_layer_norm_gain_grad(const Context& context, AnyConstView d_output, Vie
     pick(context.set, N_SCALAR::add_layer_norm_gain_grad, N_AVX2::add_layer_norm_gain_grad,
          N_AVX3::add_layer_norm_gain_grad)(context.pool, d_output, input, mean, inverse_deviation, d_gain,
                                            totals.data());
+}
+
+void add_gradient(const Context& context, View<const float> values, const SumView& sum) {
+    const Arena::Block scratch = context.arena.take(add_gradient_workspace_bytes(sum.elements()));
+    pick(context.set, N_SCALAR::add_gradient, N_AVX2::add_gradient, N_AVX3::add_gradient)(
+        context.pool, values, sum, reinterpret_cast<GrainRecord*>(scratch.data()));
 }
 
 }  // namespace accrue::cpu

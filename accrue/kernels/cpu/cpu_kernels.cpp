@@ -1,182 +1,254 @@
 #include "accrue/kernels/cpu/cpu_kernels.h"
 
-#include <algorithm>
-#include <utility>
+#include <cstring>
+#include <type_traits>
 
 #include "accrue/kernels/cpu/elementwise.h"
 #include "accrue/kernels/cpu/linear.h"
+#include "accrue/kernels/cpu/started.h"
+#include "accrue/kernels/device.h"
 
 namespace accrue {
+namespace cpu {
+namespace {
 
-const cpu::Context& CpuKernels::context() {
-    cpu::run(context_, std::exchange(started_, {}));
-    return context_;
+std::span<const Segment> list_of(const Segments& segments) {
+    return {segments.list.data, static_cast<size_t>(segments.list.columns)};
 }
+
+void require_known(AttentionMask mask) {
+    if (mask != AttentionMask::causal) {
+        throw Error("the cpu device computes attention with a causal mask only");
+    }
+}
+
+template <class Matrix>
+Matrix rows_of(const Matrix& matrix, const RowRange& range) {
+    return matrix.slice_rows(range.first, range.rows);
+}
+
+void compute(const Context& context, const op::Linear& call) {
+    linear(context, call.input, call.weight, call.bias, call.output);
+}
+
+void compute(const Context& context, const op::LinearResidual& call) {
+    linear_residual(context, call.input, call.weight, call.bias, call.dropout, call.residual, call.output);
+}
+
+void compute(const Context& context, const op::LinearActivation& call) {
+    compute(context, call.product());
+    if (call.activation == op::Activation::gelu) {
+        gelu(context, call.hidden, call.activated);
+    } else {
+        swiglu(context, call.hidden, call.activated);
+    }
+}
+
+void compute(const Context& context, const op::RmsNorm& call) {
+    rms_norm(context, call.input, call.gain, call.epsilon, call.output, call.inverse_rms);
+}
+
+void compute(const Context& context, const op::LayerNorm& call) {
+    layer_norm(context, call.input, call.gain, call.bias, call.epsilon, call.output, call.mean, call.inverse_deviation);
+}
+
+void compute(const Context& context, const op::RmsNormBackward& call) {
+    for (size_t grain = 0; grain < call.d_gain.size(); ++grain) {
+        const RowRange& range = call.grains[grain];
+        add_rms_norm_gain_grad(context, rows_of(call.d_output, range), rows_of(call.input, range),
+                               rows_of(call.inverse_rms, range), call.d_gain[grain]);
+    }
+    if (call.d_stream.empty()) {
+        rms_norm_input_grad(context, call.d_output, call.input, call.gain, call.inverse_rms, call.d_input);
+    } else {
+        add_rms_norm_input_grad(context, call.d_output, call.input, call.gain, call.inverse_rms, call.d_stream);
+    }
+}
+
+void compute(const Context& context, const op::LayerNormBackward& call) {
+    for (size_t grain = 0; grain < call.grains.size(); ++grain) {
+        const RowRange& range = call.grains[grain];
+        const AnyConstView d_output = rows_of(call.d_output, range);
+        if (!call.d_gain.empty()) {
+            add_layer_norm_gain_grad(context, d_output, rows_of(call.input, range), rows_of(call.mean, range),
+                                     rows_of(call.inverse_deviation, range), call.d_gain[grain]);
+        }
+        if (!call.d_bias.empty()) {
+            add_bias_grad(context, d_output, call.d_bias[grain]);
+        }
+    }
+    add_layer_norm_input_grad(context, call.d_output, call.input, call.gain, call.mean, call.inverse_deviation,
+                              call.d_stream);
+}
+
+void compute(const Context& context, const op::Rope& call) {
+    rope(context, call.heads, call.positions, call.table);
+}
+
+void compute(const Context& context, const op::RopeGrad& call) {
+    rope_grad(context, call.d_heads, call.positions, call.table);
+}
+
+void compute(const Context& context, const op::Attention& call) {
+    require_known(call.shape.mask);
+    attention(context, call.shape, list_of(call.segments), call.query, call.key, call.value, call.output, call.log_sum);
+}
+
+void compute(const Context& context, const op::AttentionGrad& call) {
+    require_known(call.shape.mask);
+    attention_grad(context, call.shape, list_of(call.segments), call.query, call.key, call.value, call.output,
+                   call.log_sum, call.d_output, call.d_query, call.d_key, call.d_value);
+}
+
+void compute(const Context& context, const op::Gelu& call) {
+    gelu(context, call.input, call.output);
+}
+
+void compute(const Context& context, const op::GeluGrad& call) {
+    gelu_grad(context, call.d_output, call.input, call.d_input);
+}
+
+void compute(const Context& context, const op::Swiglu& call) {
+    swiglu(context, call.gate_up, call.output);
+}
+
+void compute(const Context& context, const op::SwigluGrad& call) {
+    swiglu_grad(context, call.d_output, call.gate_up, call.d_gate_up);
+}
+
+void compute(const Context& context, const op::Embed& call) {
+    embed(context, call.tokens, call.table, call.positions, call.position_table, call.dropout, call.output);
+}
+
+void compute(const Context& context, const op::AddLookupGrad& call) {
+    for (const op::LookupGrain& grain : call.grains) {
+        add_lookup_grad(context, rows_of(call.d_output, grain.rows), grain.index, grain.held, grain.d_table);
+    }
+}
+
+void compute(const Context& context, const op::CrossEntropy& call) {
+    cross_entropy(context, call.logits, call.targets, call.losses, call.d_logits);
+}
+
+void compute(const Context&, const op::GrainLosses& call) {
+    for (size_t grain = 0; grain < call.grains.size(); ++grain) {
+        const auto& [first, rows] = call.grains[grain];
+        double sum = 0;
+        for (int64_t row = first; row < first + rows; ++row) {
+            sum += static_cast<double>(call.losses.data[row]);
+        }
+        call.sums.data[grain] = sum;
+    }
+}
+
+void compute(const Context& context, const op::SquaredNorm& call) {
+    double sum = 0;
+    for (const MeanView& gradient : call.gradients) {
+        sum += squared_norm(context, gradient);
+    }
+    *call.result.data = sum;
+}
+
+void compute(const Context& context, const op::UpdateAdamW& call) {
+    adamw(context, call.gradient, call.settings, call.weights, call.first_moment, call.second_moment, call.copy);
+}
+
+void compute(const Context& context, const op::UpdateSgd& call) {
+    sgd(context, call.gradient, call.settings, call.weights, call.velocity, call.copy);
+}
+
+void compute(const Context& context, const op::UpdateAdamW8Bit& call) {
+    adamw_8bit(context, call.gradient, call.settings, call.weights, call.moments, call.copy);
+}
+
+void compute(const Context& context, const op::UpdateSgd8Bit& call) {
+    sgd_8bit(context, call.gradient, call.settings, call.weights, call.moments, call.copy);
+}
+
+void compute(const Context& context, const op::Cast& call) {
+    cast(context, call.input, call.dropout, call.output);
+}
+
+void compute(const Context& context, const op::FillZero& call) {
+    fill_zero(context, call.memory);
+}
+
+// Not by the pool: it may be at work for another thread.
+void compute(const Context&, const op::Upload& call) {
+    std::copy(call.host.begin(), call.host.end(), call.device.begin());
+}
+
+void compute(const Context&, const op::Download& call) {
+    std::copy(call.device.begin(), call.device.end(), call.host.begin());
+}
+
+void compute(const Context& context, const op::AddGradient& call) {
+    add_gradient(context, call.values, call.sum);
+}
+
+void compute(const Context& context, const op::AddSums& call) {
+    add_sums(context, call.others, call.sums);
+}
+
+// Every operation completes its sums itself.
+void compute(const Context&, const op::CompleteSums&) {}
+
+}  // namespace
+}  // namespace cpu
 
 std::string CpuKernels::description() const {
     const int threads = context_.pool.threads();
     return cat("cpu, ", threads, threads == 1 ? " thread, " : " threads, ", cpu::title_of(context_.set));
 }
 
-void CpuKernels::linear(AnyConstView input, const WeightView& weight, View<const float> bias, AnyView output) {
-    cpu::linear(context(), input, weight, bias, output);
+void CpuKernels::compute(const Operation& operation) {
+    std::visit(
+        [this](const auto& call) {
+            if constexpr (std::is_same_v<decltype(call), const op::LinearBackward&>) {
+                linear_backward(call);
+            } else {
+                cpu::compute(context_, call);
+            }
+        },
+        operation);
 }
 
-void CpuKernels::linear_residual(AnyConstView input, const WeightView& weight, View<const float> bias,
-                                 const Dropout& dropout, View<const float> residual, View<float> output) {
-    cpu::linear_residual(context(), input, weight, bias, dropout, residual, output);
-}
-
-void CpuKernels::linear_input_grad(AnyConstView d_output, const WeightView& weight, AnyView d_input) {
-    started_share_ = cpu::linear_input_grad(context_, d_output, weight, d_input, std::exchange(started_, {}));
-}
-
-void CpuKernels::add_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout,
-                                        const SumView& d_weight, const HeldRows& held) {
-    cpu::add_linear_weight_grad(context(), d_output, input, layout, d_weight, held);
-}
-
-void CpuKernels::start_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout,
-                                          const SumView& d_weight, const HeldRows& held) {
-    const bool same_sum =
-        std::ranges::any_of(started_, [&](const auto& product) { return product->sum() == d_weight.data; });
-    const bool together = !same_sum && started_.size() < cpu::kMostStartedProducts;
-    started_.push_back(
-        cpu::start_linear_weight_grad(together ? context_ : context(), d_output, input, layout, d_weight, held));
-}
-
-void CpuKernels::add_bias_grad(AnyConstView d_output, const SumView& d_bias) {
-    cpu::add_bias_grad(context(), d_output, d_bias);
-}
-
-void CpuKernels::rms_norm(AnyConstView input, View<const float> gain, float epsilon, AnyView output,
-                          View<float> inverse_rms) {
-    cpu::rms_norm(context(), input, gain, epsilon, output, inverse_rms);
-}
-
-void CpuKernels::rms_norm_input_grad(AnyConstView d_output, AnyConstView input, View<const float> gain,
-                                     View<const float> inverse_rms, AnyView d_input) {
-    cpu::rms_norm_input_grad(context(), d_output, input, gain, inverse_rms, d_input);
-}
-
-void CpuKernels::add_rms_norm_input_grad(AnyConstView d_output, AnyConstView input, View<const float> gain,
-                                         View<const float> inverse_rms, View<float> d_input) {
-    cpu::add_rms_norm_input_grad(context(), d_output, input, gain, inverse_rms, d_input);
-}
-
-void CpuKernels::add_rms_norm_gain_grad(AnyConstView d_output, AnyConstView input, View<const float> inverse_rms,
-                                        const SumView& d_gain) {
-    cpu::add_rms_norm_gain_grad(context(), d_output, input, inverse_rms, d_gain);
-}
-
-void CpuKernels::layer_norm(View<const float> input, View<const float> gain, View<const float> bias, float epsilon,
-                            AnyView output, View<float> mean, View<float> inverse_deviation) {
-    cpu::layer_norm(context(), input, gain, bias, epsilon, output, mean, inverse_deviation);
-}
-
-void CpuKernels::add_layer_norm_input_grad(AnyConstView d_output, View<const float> input, View<const float> gain,
-                                           View<const float> mean, View<const float> inverse_deviation,
-                                           View<float> d_input) {
-    cpu::add_layer_norm_input_grad(context(), d_output, input, gain, mean, inverse_deviation, d_input);
-}
-
-void CpuKernels::add_layer_norm_gain_grad(AnyConstView d_output, View<const float> input, View<const float> mean,
-                                          View<const float> inverse_deviation, const SumView& d_gain) {
-    cpu::add_layer_norm_gain_grad(context(), d_output, input, mean, inverse_deviation, d_gain);
-}
-
-void CpuKernels::rope(AnyView heads, View<const int32_t> positions, View<const float> table) {
-    cpu::rope(context(), heads, positions, table);
-}
-
-void CpuKernels::rope_grad(AnyView d_heads, View<const int32_t> positions, View<const float> table) {
-    cpu::rope_grad(context(), d_heads, positions, table);
-}
-
-void CpuKernels::attention(const AttentionShape& shape, std::span<const Segment> segments, AnyConstView query,
-                           AnyConstView key, AnyConstView value, AnyView output, View<float> log_sum) {
-    cpu::attention(context(), shape, segments, query, key, value, output, log_sum);
-}
-
-void CpuKernels::attention_grad(const AttentionShape& shape, std::span<const Segment> segments, AnyConstView query,
-                                AnyConstView key, AnyConstView value, AnyConstView output, View<const float> log_sum,
-                                AnyConstView d_output, AnyView d_query, AnyView d_key, AnyView d_value) {
-    cpu::attention_grad(context(), shape, segments, query, key, value, output, log_sum, d_output, d_query, d_key,
-                        d_value);
-}
-
-void CpuKernels::gelu(AnyConstView input, AnyView output) {
-    cpu::gelu(context(), input, output);
-}
-
-void CpuKernels::gelu_grad(AnyConstView d_output, AnyConstView input, AnyView d_input) {
-    cpu::gelu_grad(context(), d_output, input, d_input);
-}
-
-void CpuKernels::swiglu(AnyConstView gate_up, AnyView output) {
-    cpu::swiglu(context(), gate_up, output);
-}
-
-void CpuKernels::swiglu_grad(AnyConstView d_output, AnyConstView gate_up, AnyView d_gate_up) {
-    cpu::swiglu_grad(context(), d_output, gate_up, d_gate_up);
-}
-
-void CpuKernels::embed(View<const int32_t> tokens, View<const float> table, View<const int32_t> positions,
-                       View<const float> position_table, const Dropout& dropout, View<float> output) {
-    cpu::embed(context(), tokens, table, positions, position_table, dropout, output);
-}
-
-void CpuKernels::add_lookup_grad(View<const float> d_output, const LookupIndex& index, const HeldRows& held,
-                                 const SumView& d_table) {
-    cpu::add_lookup_grad(context(), d_output, index, held, d_table);
-}
-
-void CpuKernels::cross_entropy(View<float> logits, View<const int32_t> targets, View<float> losses, AnyView d_logits) {
-    cpu::cross_entropy(context(), logits, targets, losses, d_logits);
-}
-
-double CpuKernels::squared_norm(const MeanView& gradient) {
-    return cpu::squared_norm(context(), gradient);
-}
-
-void CpuKernels::adamw(const MeanView& gradient, const AdamWSettings& settings, View<float> weights,
-                       View<float> first_moment, View<float> second_moment, AnyView copy) {
-    cpu::adamw(context(), gradient, settings, weights, first_moment, second_moment, copy);
-}
-
-void CpuKernels::sgd(const MeanView& gradient, const SgdSettings& settings, View<float> weights, View<float> velocity,
-                     AnyView copy) {
-    cpu::sgd(context(), gradient, settings, weights, velocity, copy);
-}
-
-void CpuKernels::adamw_8bit(const MeanView& gradient, const AdamWSettings& settings, View<float> weights,
-                            const CodedMoments& moments, AnyView copy) {
-    cpu::adamw_8bit(context(), gradient, settings, weights, moments, copy);
-}
-
-void CpuKernels::sgd_8bit(const MeanView& gradient, const SgdSettings& settings, View<float> weights,
-                          const CodedMoments& moments, AnyView copy) {
-    cpu::sgd_8bit(context(), gradient, settings, weights, moments, copy);
-}
-
-void CpuKernels::cast(View<const float> input, const Dropout& dropout, AnyView output) {
-    cpu::cast(context(), input, dropout, output);
-}
-
-void CpuKernels::fill_zero(std::span<std::byte> memory) {
-    cpu::fill_zero(context(), memory);
-}
-
-void CpuKernels::copy_in(std::span<const std::byte> host, std::span<std::byte> output) {
-    cpu::copy_in(context(), host, output);
-}
-
-void CpuKernels::copy_out(View<const float> values, std::span<float> host) {
-    cpu::copy_out(context(), values, host);
-}
-
-std::unique_ptr<Kernels> make_cpu_kernels(Pool& pool, Arena& arena, const std::string& instruction_set) {
-    return std::make_unique<CpuKernels>(pool, arena, cpu::instruction_set_named(instruction_set));
+// Biases first, while a cache still holds what was just written. Then the weights' gradients are packed, and most of
+// their work is left for the product that follows, so that no thread need wait for another between the two; but not the
+// head's, whose operands are so large that nothing should be kept of them.
+void CpuKernels::linear_backward(const op::LinearBackward& call) {
+    cpu::for_sums(call, [&](size_t grain, const op::LinearSums& sums) {
+        if (!sums.bias.empty()) {
+            cpu::add_bias_grad(context_, cpu::d_output_of(call, grain, sums), sums.bias[grain]);
+        }
+    });
+    lap({Part::elementwise});
+    cpu::StartedProducts started;
+    cpu::for_sums(call, [&](size_t grain, const op::LinearSums& sums) {
+        if (sums.weight.empty()) {
+            return;
+        }
+        const AnyConstView d_output = cpu::d_output_of(call, grain, sums);
+        const AnyConstView input = cpu::rows_of(call.input, call.grains[grain]);
+        const SumView& sum = sums.weight[grain];
+        const WeightLayout layout = call.weight.layout;
+        if (!cpu::may_wait(call)) {
+            cpu::add_linear_weight_grad(context_, d_output, input, layout, sum, call.held_of(grain));
+            return;
+        }
+        if (cpu::must_run_before(started, sum)) {
+            cpu::run(context_, std::exchange(started, {}));
+        }
+        started.push_back(cpu::start_linear_weight_grad(context_, d_output, input, layout, sum, call.held_of(grain)));
+    });
+    lap({call.weight_part()});
+    if (call.d_input.empty()) {
+        cpu::run(context_, std::move(started));
+        lap({call.weight_part()});
+        return;
+    }
+    const double share = cpu::linear_input_grad(context_, call.d_output, call.weight, call.d_input, std::move(started));
+    lap({call.part(), 1 - share}, {call.weight_part(), share});
 }
 
 }  // namespace accrue

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "accrue/kernels/device.h"
+
 namespace accrue {
 namespace {
 

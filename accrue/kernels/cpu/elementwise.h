@@ -11,8 +11,8 @@
 #include "accrue/tensor/arena.h"
 #include "accrue/tensor/view.h"
 
-// Every operation of kernels/kernels.h that is not a matrix product, for CPUs: same names, same contracts. Scratch
-// memory is what kernels/cpu/workspace.h says.
+// What the operations of kernels/operations.h need beside matrix products, for CPUs, a grain at a time. Scratch memory is
+// what kernels/cpu/workspace.h takes.
 namespace accrue::cpu {
 
 // norms.cpp
@@ -35,6 +35,9 @@ void add_rms_norm_gain_grad(const Context& context, AnyConstView d_output, AnyCo
 void add_layer_norm_gain_grad(const Context& context, AnyConstView d_output, View<const float> input,
                               View<const float> mean, View<const float> inverse_deviation, const SumView& d_gain);
 
+// As the gradient of one grain; values lie without gaps.
+void add_gradient(const Context& context, View<const float> values, const SumView& sum);
+
 // rope.cpp
 void rope(const Context& context, AnyView heads, View<const int32_t> positions, View<const float> table);
 void rope_grad(const Context& context, AnyView d_heads, View<const int32_t> positions, View<const float> table);
@@ -53,7 +56,7 @@ void gelu_grad(const Context& context, AnyConstView d_output, AnyConstView input
 void swiglu(const Context& context, AnyConstView gate_up, AnyView output);
 void swiglu_grad(const Context& context, AnyConstView d_output, AnyConstView gate_up, AnyView d_gate_up);
 
-// lookup.cpp
+// lookup.cpp; places of the index are rows of d_output
 void embed(const Context& context, View<const int32_t> tokens, View<const float> table, View<const int32_t> positions,
            View<const float> position_table, const Dropout& dropout, View<float> output);
 void add_lookup_grad(const Context& context, View<const float> d_output, const LookupIndex& index, const HeldRows& held,
@@ -78,7 +81,6 @@ void sgd_8bit(const Context& context, const MeanView& gradient, const SgdSetting
 // moving.cpp
 void cast(const Context& context, View<const float> input, const Dropout& dropout, AnyView output);
 void fill_zero(const Context& context, std::span<std::byte> memory);
-void copy_in(const Context& context, std::span<const std::byte> host, std::span<std::byte> output);
-void copy_out(const Context& context, View<const float> values, std::span<float> host);
+void add_sums(const Context& context, View<const int64_t> others, View<int64_t> sums);
 
 }  // namespace accrue::cpu

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "accrue/kernels/kernels.h"
+#include "accrue/kernels/operations.h"
 #include "accrue/kernels/sum_view.h"
 
 // How the kernels that are not products are cut up, and what scratch they take from the arena.
@@ -30,6 +30,11 @@ inline constexpr int64_t kNormBlockElements = 16384;
 // add_lookup_grad takes one record per entry of the index.
 [[nodiscard]] constexpr int64_t lookup_grad_workspace_bytes(int64_t entries) {
     return entries * static_cast<int64_t>(sizeof(GrainRecord));
+}
+
+// add_gradient takes one record per block.
+[[nodiscard]] constexpr int64_t add_gradient_workspace_bytes(int64_t elements) {
+    return norm_blocks(elements) * static_cast<int64_t>(sizeof(GrainRecord));
 }
 
 [[nodiscard]] inline int64_t longest_of(std::span<const Segment> segments) {

@@ -142,7 +142,8 @@ std::vector<conformance::Operation> operations_to_cut() {
     for (const conformance::Operation& operation : conformance::all_operations()) {
         // Products have tests of their own; these two are too small here, and large memory is moved below.
         if (!operation.name.starts_with("linear") && !operation.name.starts_with("add_linear") &&
-            operation.name != "moving" && operation.name != "activations_far_from_zero") {
+            operation.name != "add_sums" && operation.name != "moving" &&
+            operation.name != "activations_far_from_zero") {
             chosen.push_back(operation);
         }
     }
@@ -184,19 +185,26 @@ TEST_P(ElementwiseTest, NormsAreThoseOfOneThread) {
     }
 }
 
-TEST_P(ElementwiseTest, LargeMemoryIsMovedWhole) {
+TEST_P(ElementwiseTest, LargeMemoryIsClearedWhole) {
     constexpr size_t kBytes = (size_t{5} << 19) + 3;  // three pieces, the last one short
-    std::vector<std::byte> from(kBytes);
-    for (size_t i = 0; i < kBytes; ++i) {
-        from[i] = static_cast<std::byte>(mix(i) | 1);
+    std::vector<std::byte> memory(kBytes + 1, std::byte{7});
+    fill_zero(context(), std::span(memory).first(kBytes));
+    EXPECT_EQ(std::count(memory.begin(), memory.end(), std::byte{0}), static_cast<int64_t>(kBytes));
+    EXPECT_EQ(memory.back(), std::byte{7});
+}
+
+TEST_P(ElementwiseTest, LargeSumsAreAddedWhole) {
+    constexpr size_t kCount = (size_t{5} << 16) + 3;  // three pieces, the last one short
+    std::vector<int64_t> sums(kCount);
+    std::vector<int64_t> others(kCount);
+    std::vector<int64_t> expected(kCount);
+    for (size_t i = 0; i < kCount; ++i) {
+        sums[i] = static_cast<int64_t>(mix(i));
+        others[i] = static_cast<int64_t>(mix(i, 1));
+        expected[i] = static_cast<int64_t>(mix(i) + mix(i, 1));
     }
-    std::vector<std::byte> to(kBytes + 1, std::byte{0});
-    copy_in(context(), from, std::span(to).first(kBytes));
-    EXPECT_TRUE(same_bits(to.data(), from.data(), kBytes));
-    EXPECT_EQ(to.back(), std::byte{0});
-    to.back() = std::byte{7};
-    fill_zero(context(), std::span(to).first(kBytes));
-    EXPECT_EQ(std::count(to.begin(), to.end(), std::byte{0}), static_cast<int64_t>(kBytes));
+    add_sums(context(), View<const int64_t>(others.data(), 1, kCount), row_view(sums));
+    EXPECT_EQ(sums, expected);
 }
 
 // So large that it goes past the caches; begins and ends within a line.

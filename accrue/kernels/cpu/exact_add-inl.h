@@ -71,7 +71,7 @@ public:
     [[nodiscard]] GrainRecord record() const {
         return {.squares = hn::GetLane(hn::SumOfLanes(Doubles(), hn::Add(squares_, other_squares_))),
                 .largest = hn::GetLane(hn::MaxOfLanes(Floats(), largest_)),
-                .finite = finite_};
+                .not_finite = !finite_};
     }
 
 private:
@@ -196,7 +196,7 @@ private:
 inline void add_record(GrainRecord& record, const GrainRecord& part) {
     record.squares += part.squares;
     record.largest = std::max(record.largest, part.largest);
-    record.finite = record.finite && part.finite;
+    record.not_finite = record.not_finite || part.not_finite;
 }
 
 // Adds values to elements first, first + 1, ... of the sum; what is known of them goes to `record`, not to sum.record.

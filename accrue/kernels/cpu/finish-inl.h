@@ -169,7 +169,7 @@ public:
             const float* row = values.first + r * values.stride;
             const int64_t end = end_of_free_rows(place.row + r, place.row + place.rows) - place.row;
             if (end == r) {
-                const int32_t slot = result_.held.slot_of_row[static_cast<size_t>(place.row + r)];
+                const int32_t slot = result_.held.slot_of_row.data[place.row + r];
                 std::copy_n(row, place.columns, result_.held.values.row(slot) + place.column);
                 ++r;
             } else {
@@ -200,7 +200,7 @@ private:
         if (result_.held.slot_of_row.empty()) {
             return end;
         }
-        const int32_t* slots = result_.held.slot_of_row.data();
+        const int32_t* slots = result_.held.slot_of_row.data;
         return std::find_if(slots + row, slots + end, [](int32_t slot) { return slot >= 0; }) - slots;
     }
 

@@ -26,36 +26,8 @@ Operand inputs_of(const WeightView& weight, DType beside) {
                           weight.layout == WeightLayout::out_in ? Contiguous::lanes : Contiguous::depth);
 }
 
-void check(std::string_view kernel, std::string_view what, int64_t found, int64_t wanted) {
-    if (found != wanted) {
-        throw Error(cat(kernel, " was given ", found, " ", what, " where the other views have ", wanted));
-    }
-}
-
-void check_dtypes(std::string_view kernel, const AnyConstView& left, const AnyConstView& right) {
-    if (left.dtype != right.dtype) {
-        throw Error(cat(kernel, " was given ", name_of(left.dtype), " and ", name_of(right.dtype),
-                        ", but the factors of a product share one dtype"));
-    }
-}
-
-// fp32 weights go with either dtype.
-void check_weight(std::string_view kernel, const AnyConstView& factor, const WeightView& weight) {
-    if (weight.matrix.dtype != DType::fp32) {
-        check_dtypes(kernel, factor, weight.matrix);
-    }
-}
-
-// input * weight^T, with its shapes checked.
-Product forward(std::string_view kernel, const AnyConstView& input, const WeightView& weight, View<const float> bias,
-                const AnyView& output) {
-    check_weight(kernel, input, weight);
-    check(kernel, "columns of input", input.columns, weight.in());
-    check(kernel, "rows of output", output.rows, input.rows);
-    check(kernel, "columns of output", output.columns, weight.out());
-    if (!bias.empty()) {
-        check(kernel, "columns of bias", bias.columns, weight.out());
-    }
+// input * weight^T
+Product forward(const AnyConstView& input, const WeightView& weight) {
     return {.left = operand(input, Contiguous::depth),
             .right = outputs_of(weight, input.dtype),
             .shape = {.rows = input.rows, .columns = weight.out(), .depth = weight.in()}};
@@ -65,28 +37,18 @@ Product forward(std::string_view kernel, const AnyConstView& input, const Weight
 
 void linear(const Context& context, AnyConstView input, const WeightView& weight, View<const float> bias,
             AnyView output) {
-    const Product product = forward("linear", input, weight, bias, output);
-    multiply(context, product, StoredResult{.output = output, .bias = bias, .dropout = {}, .residual = {}});
+    multiply(context, forward(input, weight),
+             StoredResult{.output = output, .bias = bias, .dropout = {}, .residual = {}});
 }
 
 void linear_residual(const Context& context, AnyConstView input, const WeightView& weight, View<const float> bias,
                      const Dropout& dropout, View<const float> residual, View<float> output) {
-    const Product product = forward("linear_residual", input, weight, bias, output);
-    check("linear_residual", "rows of residual", residual.rows, output.rows);
-    check("linear_residual", "columns of residual", residual.columns, output.columns);
-    if (dropout.probability > 0) {
-        check("linear_residual", "rows of dropout", dropout.rows.columns, output.rows);
-    }
-    multiply(context, product, StoredResult{.output = output, .bias = bias, .dropout = dropout, .residual = residual});
+    multiply(context, forward(input, weight),
+             StoredResult{.output = output, .bias = bias, .dropout = dropout, .residual = residual});
 }
 
 double linear_input_grad(const Context& context, AnyConstView d_output, const WeightView& weight, AnyView d_input,
                          StartedProducts started) {
-    constexpr std::string_view kName = "linear_input_grad";
-    check_weight(kName, d_output, weight);
-    check(kName, "columns of d_output", d_output.columns, weight.out());
-    check(kName, "rows of d_input", d_input.rows, d_output.rows);
-    check(kName, "columns of d_input", d_input.columns, weight.in());
     const Product product{.left = operand(d_output, Contiguous::depth),
                           .right = inputs_of(weight, d_output.dtype),
                           .shape = {.rows = d_output.rows, .columns = weight.in(), .depth = weight.out()}};
@@ -103,22 +65,9 @@ struct WeightProduct {
 
 WeightProduct weight_product(AnyConstView d_output, AnyConstView input, WeightLayout layout, const SumView& d_weight,
                              const HeldRows& held) {
-    constexpr std::string_view kName = "add_linear_weight_grad";
     const bool out_in = layout == WeightLayout::out_in;
     const AnyConstView& rows = out_in ? d_output : input;
     const AnyConstView& columns = out_in ? input : d_output;
-    check_dtypes(kName, d_output, input);
-    check(kName, "rows of d_output", d_output.rows, input.rows);
-    check(kName, "rows of d_weight", d_weight.rows, rows.columns);
-    check(kName, "columns of d_weight", d_weight.columns, columns.columns);
-    if (!held.slot_of_row.empty()) {
-        check(kName, "rows of held.slot_of_row", static_cast<int64_t>(held.slot_of_row.size()), d_weight.rows);
-        check(kName, "columns of held.values", held.values.columns, d_weight.columns);
-        if (!out_in) {
-            throw Error(
-                "add_linear_weight_grad was asked to hold rows of an in_out weight; only out_in weights have them");
-        }
-    }
     const bool turned = is_turned(d_weight.rows, d_weight.columns, d_output.dtype);
     const AnyConstView& left = turned ? columns : rows;
     const AnyConstView& right = turned ? rows : columns;

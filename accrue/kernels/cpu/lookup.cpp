@@ -8,10 +8,10 @@
 
 #include "accrue/kernels/cpu/dropout-inl.h"
 #include "accrue/kernels/cpu/elementwise.h"
+#include "accrue/kernels/cpu/elementwise_plan.h"
 #include "accrue/kernels/cpu/exact_add-inl.h"
 #include "accrue/kernels/cpu/lanes-inl.h"
 #include "accrue/kernels/cpu/pieces.h"
-#include "accrue/kernels/cpu/workspace.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace accrue::cpu::HWY_NAMESPACE {
@@ -71,17 +71,17 @@ GrainRecord add_entry(const EntryGradient& gradient, const SumView& d_table, int
 
 void add_lookup_grad(Pool& pool, View<const float> d_output, const LookupIndex& index, const HeldRows& held,
                      const SumView& d_table, GrainRecord* records) {
-    const auto entries = static_cast<int64_t>(index.entries.size());
-    const auto places = static_cast<int64_t>(index.places.size());
+    const auto entries = index.entries.columns;
+    const auto places = index.places.columns;
     const int64_t cost = (1 + places / std::max<int64_t>(entries, 1)) * d_table.columns;
     for_ranges(pool, entries, cost, [&](int64_t first, int64_t last) HWY_ATTR {
         for (auto e = static_cast<size_t>(first); e < static_cast<size_t>(last); ++e) {
-            const int32_t entry = index.entries[e];
-            const auto begin = static_cast<size_t>(index.first_place[e]);
-            const auto end = static_cast<size_t>(index.first_place[e + 1]);
-            const int32_t slot = held.slot_of_row.empty() ? -1 : held.slot_of_row[static_cast<size_t>(entry)];
+            const int32_t entry = index.entries.data[e];
+            const auto begin = static_cast<size_t>(index.first_place.data[e]);
+            const auto end = static_cast<size_t>(index.first_place.data[e + 1]);
+            const int32_t slot = held.slot_of_row.empty() ? -1 : held.slot_of_row.data[entry];
             records[e] = add_entry({.d_output = d_output,
-                                    .places = index.places.subspan(begin, end - begin),
+                                    .places = std::span(index.places.data + begin, end - begin),
                                     .held = slot < 0 ? nullptr : held.values.row(slot)},
                                    d_table, entry);
         }
@@ -105,7 +105,7 @@ void embed(const Context& context, View<const int32_t> tokens, View<const float>
 
 void add_lookup_grad(const Context& context, View<const float> d_output, const LookupIndex& index, const HeldRows& held,
                      const SumView& d_table) {
-    const auto entries = static_cast<int64_t>(index.entries.size());
+    const auto entries = index.entries.columns;
     const Arena::Block scratch = context.arena.take(lookup_grad_workspace_bytes(entries));
     pick(context.set, N_SCALAR::add_lookup_grad, N_AVX2::add_lookup_grad, N_AVX3::add_lookup_grad)(
         context.pool, d_output, index, held, d_table, reinterpret_cast<GrainRecord*>(scratch.data()));

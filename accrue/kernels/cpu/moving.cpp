@@ -63,7 +63,7 @@ HWY_AFTER_NAMESPACE();
 namespace accrue::cpu {
 namespace {
 
-// Bytes that one thread copies or clears at a time.
+// Bytes that one thread adds or clears at a time.
 constexpr int64_t kPieceBytes = int64_t{1} << 20;
 
 // Memory of this size is out of the caches by the time it is read again: a window's sums, moments, weights.
@@ -95,15 +95,15 @@ void fill_zero(const Context& context, std::span<std::byte> memory) {
     });
 }
 
-void copy_in(const Context& context, std::span<const std::byte> host, std::span<std::byte> output) {
-    for_bytes(context.pool, host.size(),
-              [&](size_t first, size_t count) { std::memcpy(output.data() + first, host.data() + first, count); });
-}
-
-void copy_out(const Context&, View<const float> values, std::span<float> host) {
-    for (int64_t r = 0; r < values.rows; ++r) {
-        std::copy_n(values.row(r), values.columns, host.begin() + r * values.columns);
-    }
+void add_sums(const Context& context, View<const int64_t> others, View<int64_t> sums) {
+    for_bytes(context.pool, static_cast<size_t>(sums.columns) * sizeof(int64_t), [&](size_t first, size_t count) {
+        const size_t begin = first / sizeof(int64_t);
+        for (size_t i = begin; i < begin + count / sizeof(int64_t); ++i) {
+            // Unsigned, so that it wraps.
+            sums.data[i] =
+                static_cast<int64_t>(static_cast<uint64_t>(sums.data[i]) + static_cast<uint64_t>(others.data[i]));
+        }
+    });
 }
 
 }  // namespace accrue::cpu

@@ -7,10 +7,10 @@
 #include <algorithm>
 
 #include "accrue/kernels/cpu/elementwise.h"
+#include "accrue/kernels/cpu/elementwise_plan.h"
 #include "accrue/kernels/cpu/lanes-inl.h"
 #include "accrue/kernels/cpu/mean-inl.h"
 #include "accrue/kernels/cpu/pieces.h"
-#include "accrue/kernels/cpu/workspace.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace accrue::cpu::HWY_NAMESPACE {

@@ -364,20 +364,5 @@ TEST(ProductPlanTest, TheHeadOfALargeVocabularyNeedsLittleScratch) {
     EXPECT_LT(product_workspace_bytes(50304, 50304, 50304, 16), kMost);
 }
 
-TEST_P(ProductTest, WrongShapesAreNamed) {
-    Matrix input(DType::fp32, 2, 3);
-    Matrix weight(DType::fp32, 4, 5);
-    Matrix narrow(DType::bf16, 4, 3);
-    Matrix output(DType::fp32, 2, 4);
-    EXPECT_EQ(error_of([&] {
-                  linear(context(), input.view(), {weight.view(), WeightLayout::out_in}, {}, output.view());
-              }),
-              "linear was given 3 columns of input where the other views have 5");
-    EXPECT_EQ(error_of([&] {
-                  linear(context(), input.view(), {narrow.view(), WeightLayout::out_in}, {}, output.view());
-              }),
-              "linear was given fp32 and bf16, but the factors of a product share one dtype");
-}
-
 }  // namespace
 }  // namespace accrue::cpu

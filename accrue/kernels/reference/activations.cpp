@@ -1,10 +1,10 @@
 #include <cmath>
 #include <numbers>
 
+#include "accrue/kernels/reference/compute.h"
 #include "accrue/kernels/reference/element.h"
-#include "accrue/kernels/reference/reference_kernels.h"
 
-namespace accrue {
+namespace accrue::reference {
 namespace {
 
 // gelu(x) = 0.5 x (1 + t), t = tanh(root (x + cubic x^3)).
@@ -26,42 +26,42 @@ double sigmoid(double x) {
 
 }  // namespace
 
-void ReferenceKernels::gelu(AnyConstView input, AnyView output) {
-    for (int64_t r = 0; r < output.rows; ++r) {
-        for (int64_t c = 0; c < output.columns; ++c) {
-            store(output, r, c, gelu_of(value(input, r, c)));
+void compute(const op::Gelu& call) {
+    for (int64_t r = 0; r < call.output.rows; ++r) {
+        for (int64_t c = 0; c < call.output.columns; ++c) {
+            store(call.output, r, c, gelu_of(value(call.input, r, c)));
         }
     }
 }
 
-void ReferenceKernels::gelu_grad(AnyConstView d_output, AnyConstView input, AnyView d_input) {
-    for (int64_t r = 0; r < d_input.rows; ++r) {
-        for (int64_t c = 0; c < d_input.columns; ++c) {
-            store(d_input, r, c, value(d_output, r, c) * gelu_slope(value(input, r, c)));
+void compute(const op::GeluGrad& call) {
+    for (int64_t r = 0; r < call.d_input.rows; ++r) {
+        for (int64_t c = 0; c < call.d_input.columns; ++c) {
+            store(call.d_input, r, c, value(call.d_output, r, c) * gelu_slope(value(call.input, r, c)));
         }
     }
 }
 
-void ReferenceKernels::swiglu(AnyConstView gate_up, AnyView output) {
-    for (int64_t r = 0; r < output.rows; ++r) {
-        for (int64_t c = 0; c < output.columns; ++c) {
-            const double gate = value(gate_up, r, c);
-            store(output, r, c, gate * sigmoid(gate) * value(gate_up, r, output.columns + c));
+void compute(const op::Swiglu& call) {
+    for (int64_t r = 0; r < call.output.rows; ++r) {
+        for (int64_t c = 0; c < call.output.columns; ++c) {
+            const double gate = value(call.gate_up, r, c);
+            store(call.output, r, c, gate * sigmoid(gate) * value(call.gate_up, r, call.output.columns + c));
         }
     }
 }
 
-void ReferenceKernels::swiglu_grad(AnyConstView d_output, AnyConstView gate_up, AnyView d_gate_up) {
-    for (int64_t r = 0; r < d_output.rows; ++r) {
-        for (int64_t c = 0; c < d_output.columns; ++c) {
-            const double d = value(d_output, r, c);
-            const double gate = value(gate_up, r, c);
-            const double up = value(gate_up, r, d_output.columns + c);
+void compute(const op::SwigluGrad& call) {
+    for (int64_t r = 0; r < call.d_output.rows; ++r) {
+        for (int64_t c = 0; c < call.d_output.columns; ++c) {
+            const double d = value(call.d_output, r, c);
+            const double gate = value(call.gate_up, r, c);
+            const double up = value(call.gate_up, r, call.d_output.columns + c);
             const double s = sigmoid(gate);
-            store(d_gate_up, r, c, d * up * s * (1 + gate * (1 - s)));
-            store(d_gate_up, r, d_output.columns + c, d * gate * s);
+            store(call.d_gate_up, r, c, d * up * s * (1 + gate * (1 - s)));
+            store(call.d_gate_up, r, call.d_output.columns + c, d * gate * s);
         }
     }
 }
 
-}  // namespace accrue
+}  // namespace accrue::reference

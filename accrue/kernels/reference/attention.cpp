@@ -2,10 +2,10 @@
 #include <cmath>
 #include <vector>
 
+#include "accrue/kernels/reference/compute.h"
 #include "accrue/kernels/reference/element.h"
-#include "accrue/kernels/reference/reference_kernels.h"
 
-namespace accrue {
+namespace accrue::reference {
 namespace {
 
 double dot(AnyConstView a, int64_t a_row, AnyConstView b, int64_t b_row) {
@@ -28,6 +28,10 @@ double log_sum_of(const std::vector<double>& scores) {
 template <class Any>
 Any head_of(const Any& matrix, const AttentionShape& shape, int64_t head) {
     return matrix.slice_columns(head * shape.head_size, shape.head_size);
+}
+
+std::span<const Segment> list_of(const Segments& segments) {
+    return {segments.list.data, static_cast<size_t>(segments.list.columns)};
 }
 
 double probability_factor(const AttentionShape& shape, int64_t head, int64_t query_row, int64_t key_place) {
@@ -59,68 +63,65 @@ private:
 
 }  // namespace
 
-void ReferenceKernels::attention(const AttentionShape& shape, std::span<const Segment> segments, AnyConstView query,
-                                 AnyConstView key, AnyConstView value, AnyView output, View<float> log_sum) {
-    const int64_t group = shape.query_heads / shape.key_heads;
-    for (const Segment& segment : segments) {
-        for (int64_t head = 0; head < shape.query_heads; ++head) {
-            const AnyConstView q = head_of(query, shape, head);
-            const AnyConstView k = head_of(key, shape, head / group);
-            const AnyConstView v = head_of(value, shape, head / group);
+void compute(const op::Attention& call) {
+    const int64_t group = call.shape.query_heads / call.shape.key_heads;
+    for (const Segment& segment : list_of(call.segments)) {
+        for (int64_t head = 0; head < call.shape.query_heads; ++head) {
+            const AnyConstView q = head_of(call.query, call.shape, head);
+            const AnyConstView k = head_of(call.key, call.shape, head / group);
+            const AnyConstView v = head_of(call.value, call.shape, head / group);
             for (int64_t i = 0; i < segment.length; ++i) {
                 const int64_t row = segment.first + i;
                 std::vector<double> scores;
-                for (int64_t j = 0; j <= i; ++j) {
-                    scores.push_back(shape.scale * dot(q, row, k, segment.first + j));
+                for (int64_t j = 0; j < rows_seen(call.shape.mask, i, segment.length); ++j) {
+                    scores.push_back(call.shape.scale * dot(q, row, k, segment.first + j));
                 }
                 const double log_of_sum = log_sum_of(scores);
-                store(log_sum, row, head, log_of_sum);
-                DoubleRows mixed(1, shape.head_size);
-                for (int64_t j = 0; j <= i; ++j) {
+                store(call.log_sum, row, head, log_of_sum);
+                DoubleRows mixed(1, call.shape.head_size);
+                for (int64_t j = 0; j < rows_seen(call.shape.mask, i, segment.length); ++j) {
                     const double p = std::exp(scores[static_cast<size_t>(j)] - log_of_sum);
-                    mixed.add(0, p * probability_factor(shape, head, row, j), v, segment.first + j);
+                    mixed.add(0, p * probability_factor(call.shape, head, row, j), v, segment.first + j);
                 }
-                mixed.store_to(head_of(output, shape, head), row);
+                mixed.store_to(head_of(call.output, call.shape, head), row);
             }
         }
     }
 }
 
-void ReferenceKernels::attention_grad(const AttentionShape& shape, std::span<const Segment> segments,
-                                      AnyConstView query, AnyConstView key, AnyConstView value, AnyConstView output,
-                                      View<const float> log_sum, AnyConstView d_output, AnyView d_query, AnyView d_key,
-                                      AnyView d_value) {
-    const int64_t group = shape.query_heads / shape.key_heads;
-    for (const Segment& segment : segments) {
-        for (int64_t key_head = 0; key_head < shape.key_heads; ++key_head) {
-            const AnyConstView k = head_of(key, shape, key_head);
-            const AnyConstView v = head_of(value, shape, key_head);
-            DoubleRows d_k(segment.length, shape.head_size);
-            DoubleRows d_v(segment.length, shape.head_size);
+void compute(const op::AttentionGrad& call) {
+    const int64_t group = call.shape.query_heads / call.shape.key_heads;
+    for (const Segment& segment : list_of(call.segments)) {
+        for (int64_t key_head = 0; key_head < call.shape.key_heads; ++key_head) {
+            const AnyConstView k = head_of(call.key, call.shape, key_head);
+            const AnyConstView v = head_of(call.value, call.shape, key_head);
+            DoubleRows d_k(segment.length, call.shape.head_size);
+            DoubleRows d_v(segment.length, call.shape.head_size);
             for (int64_t head = key_head * group; head < (key_head + 1) * group; ++head) {
-                const AnyConstView q = head_of(query, shape, head);
-                const AnyConstView d_o = head_of(d_output, shape, head);
-                DoubleRows d_q(segment.length, shape.head_size);
+                const AnyConstView q = head_of(call.query, call.shape, head);
+                const AnyConstView d_o = head_of(call.d_output, call.shape, head);
+                DoubleRows d_q(segment.length, call.shape.head_size);
                 for (int64_t i = 0; i < segment.length; ++i) {
                     const int64_t row = segment.first + i;
                     // The sum over j of p * d_p, which the softmax takes from each d_p; it equals d_output . output.
-                    const double mean = dot(d_o, row, head_of(output, shape, head), row);
-                    for (int64_t j = 0; j <= i; ++j) {
+                    const double mean = dot(d_o, row, head_of(call.output, call.shape, head), row);
+                    for (int64_t j = 0; j < rows_seen(call.shape.mask, i, segment.length); ++j) {
                         const int64_t other = segment.first + j;
-                        const double p = std::exp(shape.scale * dot(q, row, k, other) - log_sum.row(row)[head]);
-                        const double factor = probability_factor(shape, head, row, j);
-                        const double d_score = p * (factor * dot(d_o, row, v, other) - mean) * shape.scale;
+                        const double p =
+                            std::exp(call.shape.scale * dot(q, row, k, other) - call.log_sum.row(row)[head]);
+                        const double factor = probability_factor(call.shape, head, row, j);
+                        const double d_score = p * (factor * dot(d_o, row, v, other) - mean) * call.shape.scale;
                         d_q.add(i, d_score, k, other);
                         d_k.add(j, d_score, q, row);
                         d_v.add(j, p * factor, d_o, row);
                     }
                 }
-                d_q.store_to(head_of(d_query, shape, head), segment.first);
+                d_q.store_to(head_of(call.d_query, call.shape, head), segment.first);
             }
-            d_k.store_to(head_of(d_key, shape, key_head), segment.first);
-            d_v.store_to(head_of(d_value, shape, key_head), segment.first);
+            d_k.store_to(head_of(call.d_key, call.shape, key_head), segment.first);
+            d_v.store_to(head_of(call.d_value, call.shape, key_head), segment.first);
         }
     }
 }
 
-}  // namespace accrue
+}  // namespace accrue::reference

@@ -5,9 +5,9 @@
 
 #include "accrue/base/random.h"
 #include "accrue/kernels/bf16_sum.h"
-#include "accrue/kernels/kernels.h"
+#include "accrue/kernels/operations.h"
 
-namespace accrue {
+namespace accrue::reference {
 
 // Element (r, c) of a matrix of either dtype.
 [[nodiscard]] inline double value(const AnyConstView& view, int64_t r, int64_t c) {
@@ -43,7 +43,7 @@ inline void store(const AnyView& view, int64_t r, int64_t c, double x) {
 
 // The slot that holds back this row of a weight gradient, or -1.
 [[nodiscard]] inline int32_t slot_of(const HeldRows& held, int64_t row) {
-    return held.slot_of_row.empty() ? -1 : held.slot_of_row[static_cast<size_t>(row)];
+    return held.slot_of_row.empty() ? -1 : held.slot_of_row.data[row];
 }
 
 // Element i of a mean gradient.
@@ -73,7 +73,7 @@ inline void add_to_bf16(const SumView& sum, int64_t place, float x) {
 inline void add(const SumView& sum, int64_t r, int64_t c, double total) {
     const auto x = static_cast<float>(total);
     if (!std::isfinite(x)) {
-        sum.record->finite = false;
+        sum.record->not_finite = true;
         return;
     }
     sum.record->squares += static_cast<double>(x) * x;
@@ -94,4 +94,4 @@ inline void add(const SumView& sum, int64_t r, int64_t c, double total) {
     }
 }
 
-}  // namespace accrue
+}  // namespace accrue::reference

@@ -1,35 +1,47 @@
 #include <algorithm>
 
+#include "accrue/kernels/reference/compute.h"
 #include "accrue/kernels/reference/element.h"
-#include "accrue/kernels/reference/reference_kernels.h"
 
-namespace accrue {
+namespace accrue::reference {
 
-void ReferenceKernels::cast(View<const float> input, const Dropout& dropout, AnyView output) {
-    for (int64_t r = 0; r < output.rows; ++r) {
-        for (int64_t c = 0; c < output.columns; ++c) {
-            const double factor = dropout_factor(dropout, r, static_cast<uint64_t>(c));
-            store(output, r, c, factor == 0 ? 0 : value(input, r, c) * factor);
+void compute(const op::Cast& call) {
+    for (int64_t r = 0; r < call.output.rows; ++r) {
+        for (int64_t c = 0; c < call.output.columns; ++c) {
+            const double factor = dropout_factor(call.dropout, r, static_cast<uint64_t>(c));
+            store(call.output, r, c, factor == 0 ? 0 : value(call.input, r, c) * factor);
         }
     }
 }
 
-void ReferenceKernels::fill_zero(std::span<std::byte> memory) {
-    std::fill(memory.begin(), memory.end(), std::byte{0});
+void compute(const op::FillZero& call) {
+    std::fill(call.memory.begin(), call.memory.end(), std::byte{0});
 }
 
-void ReferenceKernels::copy_in(std::span<const std::byte> host, std::span<std::byte> output) {
-    std::copy(host.begin(), host.end(), output.begin());
+void compute(const op::Upload& call) {
+    std::copy(call.host.begin(), call.host.end(), call.device.begin());
 }
 
-void ReferenceKernels::copy_out(View<const float> values, std::span<float> host) {
-    for (int64_t r = 0; r < values.rows; ++r) {
-        std::copy_n(values.row(r), values.columns, host.begin() + r * values.columns);
+void compute(const op::Download& call) {
+    std::copy(call.device.begin(), call.device.end(), call.host.begin());
+}
+
+void compute(const op::AddGradient& call) {
+    for (int64_t r = 0; r < call.values.rows; ++r) {
+        for (int64_t c = 0; c < call.values.columns; ++c) {
+            add(call.sum, r, c, value(call.values, r, c));
+        }
     }
 }
 
-std::unique_ptr<Kernels> make_reference_kernels(Arena& arena) {
-    return std::make_unique<ReferenceKernels>(arena);
+void compute(const op::AddSums& call) {
+    for (int64_t i = 0; i < call.sums.columns; ++i) {
+        // Unsigned, so that it wraps.
+        call.sums.data[i] =
+            static_cast<int64_t>(static_cast<uint64_t>(call.sums.data[i]) + static_cast<uint64_t>(call.others.data[i]));
+    }
 }
 
-}  // namespace accrue
+void compute(const op::CompleteSums&) {}
+
+}  // namespace accrue::reference

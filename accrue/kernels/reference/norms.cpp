@@ -1,9 +1,9 @@
 #include <cmath>
 
+#include "accrue/kernels/reference/compute.h"
 #include "accrue/kernels/reference/element.h"
-#include "accrue/kernels/reference/reference_kernels.h"
 
-namespace accrue {
+namespace accrue::reference {
 namespace {
 
 // The gradient of a norm's input at row r, columns first .. first + width - 1, given to put(column, x):
@@ -27,104 +27,106 @@ void norm_input_grad(AnyConstView d_output, AnyConstView input, View<const float
 }
 
 template <class Put>
-void all_rms_norm_input_grads(AnyConstView d_output, AnyConstView input, View<const float> gain,
-                              View<const float> inverse_rms, const Put& put) {
-    for (int64_t r = 0; r < input.rows; ++r) {
-        for (int64_t run = 0; run < input.columns / gain.columns; ++run) {
-            norm_input_grad(d_output, input, gain, r, run * gain.columns, 0, inverse_rms.row(r)[run], 0,
-                            [&](int64_t c, double x) { put(r, c, x); });
+void all_rms_norm_input_grads(const op::RmsNormBackward& call, const Put& put) {
+    for (int64_t r = 0; r < call.input.rows; ++r) {
+        for (int64_t run = 0; run < call.input.columns / call.gain.columns; ++run) {
+            norm_input_grad(call.d_output, call.input, call.gain, r, run * call.gain.columns, 0,
+                            call.inverse_rms.row(r)[run], 0, [&](int64_t c, double x) { put(r, c, x); });
         }
     }
 }
 
 }  // namespace
 
-void ReferenceKernels::rms_norm(AnyConstView input, View<const float> gain, float epsilon, AnyView output,
-                                View<float> inverse_rms) {
-    const int64_t width = gain.columns;
-    for (int64_t r = 0; r < input.rows; ++r) {
-        for (int64_t run = 0; run < input.columns / width; ++run) {
+void compute(const op::RmsNorm& call) {
+    const int64_t width = call.gain.columns;
+    for (int64_t r = 0; r < call.input.rows; ++r) {
+        for (int64_t run = 0; run < call.input.columns / width; ++run) {
             double squares = 0;
             for (int64_t c = run * width; c < (run + 1) * width; ++c) {
-                squares += value(input, r, c) * value(input, r, c);
+                squares += value(call.input, r, c) * value(call.input, r, c);
             }
-            const double scale = 1 / std::sqrt(squares / static_cast<double>(width) + epsilon);
-            store(inverse_rms, r, run, scale);
+            const double scale = 1 / std::sqrt(squares / static_cast<double>(width) + call.epsilon);
+            store(call.inverse_rms, r, run, scale);
             for (int64_t c = 0; c < width; ++c) {
-                store(output, r, run * width + c, value(input, r, run * width + c) * scale * gain.data[c]);
+                store(call.output, r, run * width + c,
+                      value(call.input, r, run * width + c) * scale * call.gain.data[c]);
             }
         }
     }
 }
 
-void ReferenceKernels::rms_norm_input_grad(AnyConstView d_output, AnyConstView input, View<const float> gain,
-                                           View<const float> inverse_rms, AnyView d_input) {
-    all_rms_norm_input_grads(d_output, input, gain, inverse_rms,
-                             [&](int64_t r, int64_t c, double x) { store(d_input, r, c, x); });
-}
-
-void ReferenceKernels::add_rms_norm_input_grad(AnyConstView d_output, AnyConstView input, View<const float> gain,
-                                               View<const float> inverse_rms, View<float> d_input) {
-    all_rms_norm_input_grads(d_output, input, gain, inverse_rms,
-                             [&](int64_t r, int64_t c, double x) { store(d_input, r, c, value(d_input, r, c) + x); });
-}
-
-void ReferenceKernels::add_rms_norm_gain_grad(AnyConstView d_output, AnyConstView input, View<const float> inverse_rms,
-                                              const SumView& d_gain) {
-    const int64_t width = d_gain.elements();
-    for (int64_t c = 0; c < width; ++c) {
-        double sum = 0;
-        for (int64_t r = 0; r < input.rows; ++r) {
-            for (int64_t run = 0; run < input.columns / width; ++run) {
-                const int64_t column = run * width + c;
-                sum += value(d_output, r, column) * value(input, r, column) * inverse_rms.row(r)[run];
+void compute(const op::RmsNormBackward& call) {
+    const int64_t width = call.gain.columns;
+    for (size_t grain = 0; grain < call.d_gain.size(); ++grain) {
+        const auto& [first, rows] = call.grains[grain];
+        for (int64_t c = 0; c < width; ++c) {
+            double sum = 0;
+            for (int64_t r = first; r < first + rows; ++r) {
+                for (int64_t run = 0; run < call.input.columns / width; ++run) {
+                    const int64_t column = run * width + c;
+                    sum +=
+                        value(call.d_output, r, column) * value(call.input, r, column) * call.inverse_rms.row(r)[run];
+                }
             }
+            add(call.d_gain[grain], 0, c, sum);
         }
-        add(d_gain, 0, c, sum);
     }
+    all_rms_norm_input_grads(call, [&](int64_t r, int64_t c, double x) {
+        if (call.d_stream.empty()) {
+            store(call.d_input, r, c, x);
+        } else {
+            store(call.d_stream, r, c, value(call.d_stream, r, c) + x);
+        }
+    });
 }
 
-void ReferenceKernels::layer_norm(View<const float> input, View<const float> gain, View<const float> bias,
-                                  float epsilon, AnyView output, View<float> mean, View<float> inverse_deviation) {
-    const auto count = static_cast<double>(input.columns);
-    for (int64_t r = 0; r < input.rows; ++r) {
+void compute(const op::LayerNorm& call) {
+    const auto count = static_cast<double>(call.input.columns);
+    for (int64_t r = 0; r < call.input.rows; ++r) {
         double sum = 0;
-        for (int64_t c = 0; c < input.columns; ++c) {
-            sum += value(input, r, c);
+        for (int64_t c = 0; c < call.input.columns; ++c) {
+            sum += value(call.input, r, c);
         }
         const double center = sum / count;
         double squares = 0;
-        for (int64_t c = 0; c < input.columns; ++c) {
-            squares += (value(input, r, c) - center) * (value(input, r, c) - center);
+        for (int64_t c = 0; c < call.input.columns; ++c) {
+            squares += (value(call.input, r, c) - center) * (value(call.input, r, c) - center);
         }
-        const double scale = 1 / std::sqrt(squares / count + epsilon);
-        store(mean, r, 0, center);
-        store(inverse_deviation, r, 0, scale);
-        for (int64_t c = 0; c < input.columns; ++c) {
-            store(output, r, c, (value(input, r, c) - center) * scale * gain.data[c] + bias.data[c]);
+        const double scale = 1 / std::sqrt(squares / count + call.epsilon);
+        store(call.mean, r, 0, center);
+        store(call.inverse_deviation, r, 0, scale);
+        for (int64_t c = 0; c < call.input.columns; ++c) {
+            store(call.output, r, c,
+                  (value(call.input, r, c) - center) * scale * call.gain.data[c] + call.bias.data[c]);
         }
     }
 }
 
-void ReferenceKernels::add_layer_norm_input_grad(AnyConstView d_output, View<const float> input, View<const float> gain,
-                                                 View<const float> mean, View<const float> inverse_deviation,
-                                                 View<float> d_input) {
-    for (int64_t r = 0; r < input.rows; ++r) {
-        norm_input_grad(d_output, input, gain, r, 0, mean.row(r)[0], inverse_deviation.row(r)[0], 1,
-                        [&](int64_t c, double x) { store(d_input, r, c, value(d_input, r, c) + x); });
-    }
-}
-
-void ReferenceKernels::add_layer_norm_gain_grad(AnyConstView d_output, View<const float> input, View<const float> mean,
-                                                View<const float> inverse_deviation, const SumView& d_gain) {
-    for (int64_t c = 0; c < input.columns; ++c) {
-        double sum = 0;
-        for (int64_t r = 0; r < input.rows; ++r) {
-            const double x = (value(input, r, c) - mean.row(r)[0]) * inverse_deviation.row(r)[0];
-            sum += value(d_output, r, c) * x;
+void compute(const op::LayerNormBackward& call) {
+    for (size_t grain = 0; grain < call.grains.size(); ++grain) {
+        const auto& [first, rows] = call.grains[grain];
+        for (int64_t c = 0; c < call.input.columns; ++c) {
+            double gain_sum = 0;
+            double bias_sum = 0;
+            for (int64_t r = first; r < first + rows; ++r) {
+                const double x = (value(call.input, r, c) - call.mean.row(r)[0]) * call.inverse_deviation.row(r)[0];
+                gain_sum += value(call.d_output, r, c) * x;
+                bias_sum += value(call.d_output, r, c);
+            }
+            if (!call.d_gain.empty()) {
+                add(call.d_gain[grain], 0, c, gain_sum);
+            }
+            if (!call.d_bias.empty()) {
+                add(call.d_bias[grain], 0, c, bias_sum);
+            }
         }
-        add(d_gain, 0, c, sum);
+    }
+    for (int64_t r = 0; r < call.input.rows; ++r) {
+        norm_input_grad(call.d_output, call.input, call.gain, r, 0, call.mean.row(r)[0],
+                        call.inverse_deviation.row(r)[0], 1,
+                        [&](int64_t c, double x) { store(call.d_stream, r, c, value(call.d_stream, r, c) + x); });
     }
 }
 
-}  // namespace accrue
+}  // namespace accrue::reference

@@ -2,10 +2,10 @@
 #include <span>
 
 #include "accrue/kernels/moment_codes.h"
+#include "accrue/kernels/reference/compute.h"
 #include "accrue/kernels/reference/element.h"
-#include "accrue/kernels/reference/reference_kernels.h"
 
-namespace accrue {
+namespace accrue::reference {
 namespace {
 
 using Block = std::array<float, kMomentBlock>;
@@ -45,46 +45,53 @@ void store_second(std::span<const float> values, int64_t first, const CodedMomen
 
 }  // namespace
 
-void ReferenceKernels::adamw_8bit(const MeanView& gradient, const AdamWSettings& settings, View<float> weights,
-                                  const CodedMoments& moments, AnyView copy) {
-    for (int64_t first = 0; first < gradient.elements; first += kMomentBlock) {
-        const int64_t count = std::min(kMomentBlock, gradient.elements - first);
+void compute(const op::UpdateAdamW8Bit& call) {
+    for (int64_t first = 0; first < call.gradient.elements; first += kMomentBlock) {
+        const int64_t count = std::min(kMomentBlock, call.gradient.elements - first);
         Block m{};
         Block v{};
         for (int64_t i = 0; i < count; ++i) {
             const int64_t block = first / kMomentBlock;
-            m[static_cast<size_t>(i)] = decoded_first(moments.first.codes[first + i], moments.first.scales[block]);
-            v[static_cast<size_t>(i)] = decoded_second(moments.second.codes[first + i], moments.second.scales[block]);
+            m[static_cast<size_t>(i)] =
+                decoded_first(call.moments.first.codes[first + i], call.moments.first.scales[block]);
+            v[static_cast<size_t>(i)] =
+                decoded_second(call.moments.second.codes[first + i], call.moments.second.scales[block]);
         }
-        MeanView here = gradient;
-        here.data = static_cast<const std::byte*>(gradient.data) + first * bytes_of(gradient.kind);
+        MeanView here = call.gradient;
+        here.data = static_cast<const std::byte*>(call.gradient.data) + first * bytes_of(call.gradient.kind);
         here.elements = count;
-        adamw(here, settings, weights.slice_columns(first, count), View<float>(m.data(), 1, count),
-              View<float>(v.data(), 1, count), copy.empty() ? copy : copy.slice_columns(first, count));
+        compute(op::UpdateAdamW{.gradient = here,
+                                .settings = call.settings,
+                                .weights = call.weights.slice_columns(first, count),
+                                .first_moment = View<float>(m.data(), 1, count),
+                                .second_moment = View<float>(v.data(), 1, count),
+                                .copy = call.copy.empty() ? call.copy : call.copy.slice_columns(first, count)});
         for (float& value : v) {
             value = std::fmin(value, kLargestSecond);
         }
-        store_first({m.data(), static_cast<size_t>(count)}, first, moments);
-        store_second({v.data(), static_cast<size_t>(count)}, first, moments);
+        store_first({m.data(), static_cast<size_t>(count)}, first, call.moments);
+        store_second({v.data(), static_cast<size_t>(count)}, first, call.moments);
     }
 }
 
-void ReferenceKernels::sgd_8bit(const MeanView& gradient, const SgdSettings& settings, View<float> weights,
-                                const CodedMoments& moments, AnyView copy) {
-    for (int64_t first = 0; first < gradient.elements; first += kMomentBlock) {
-        const int64_t count = std::min(kMomentBlock, gradient.elements - first);
+void compute(const op::UpdateSgd8Bit& call) {
+    for (int64_t first = 0; first < call.gradient.elements; first += kMomentBlock) {
+        const int64_t count = std::min(kMomentBlock, call.gradient.elements - first);
         Block velocity{};
         for (int64_t i = 0; i < count; ++i) {
             velocity[static_cast<size_t>(i)] =
-                decoded_first(moments.first.codes[first + i], moments.first.scales[first / kMomentBlock]);
+                decoded_first(call.moments.first.codes[first + i], call.moments.first.scales[first / kMomentBlock]);
         }
-        MeanView here = gradient;
-        here.data = static_cast<const std::byte*>(gradient.data) + first * bytes_of(gradient.kind);
+        MeanView here = call.gradient;
+        here.data = static_cast<const std::byte*>(call.gradient.data) + first * bytes_of(call.gradient.kind);
         here.elements = count;
-        sgd(here, settings, weights.slice_columns(first, count), View<float>(velocity.data(), 1, count),
-            copy.empty() ? copy : copy.slice_columns(first, count));
-        store_first({velocity.data(), static_cast<size_t>(count)}, first, moments);
+        compute(op::UpdateSgd{.gradient = here,
+                              .settings = call.settings,
+                              .weights = call.weights.slice_columns(first, count),
+                              .velocity = View<float>(velocity.data(), 1, count),
+                              .copy = call.copy.empty() ? call.copy : call.copy.slice_columns(first, count)});
+        store_first({velocity.data(), static_cast<size_t>(count)}, first, call.moments);
     }
 }
 
-}  // namespace accrue
+}  // namespace accrue::reference

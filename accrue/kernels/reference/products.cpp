@@ -1,7 +1,7 @@
+#include "accrue/kernels/reference/compute.h"
 #include "accrue/kernels/reference/element.h"
-#include "accrue/kernels/reference/reference_kernels.h"
 
-namespace accrue {
+namespace accrue::reference {
 namespace {
 
 // Weight [o, i] as a factor beside a matrix of that dtype.
@@ -18,67 +18,87 @@ double linear_element(AnyConstView input, const WeightView& weight, View<const f
     return sum;
 }
 
-}  // namespace
-
-void ReferenceKernels::linear(AnyConstView input, const WeightView& weight, View<const float> bias, AnyView output) {
-    for (int64_t r = 0; r < output.rows; ++r) {
-        for (int64_t o = 0; o < output.columns; ++o) {
-            store(output, r, o, linear_element(input, weight, bias, r, o));
-        }
-    }
-}
-
-void ReferenceKernels::linear_residual(AnyConstView input, const WeightView& weight, View<const float> bias,
-                                       const Dropout& dropout, View<const float> residual, View<float> output) {
-    for (int64_t r = 0; r < output.rows; ++r) {
-        for (int64_t o = 0; o < output.columns; ++o) {
-            const double x = linear_element(input, weight, bias, r, o);
-            const double factor = dropout_factor(dropout, r, static_cast<uint64_t>(o));
-            store(output, r, o, value(residual, r, o) + (factor == 0 ? 0 : x * factor));
-        }
-    }
-}
-
-void ReferenceKernels::linear_input_grad(AnyConstView d_output, const WeightView& weight, AnyView d_input) {
-    for (int64_t r = 0; r < d_input.rows; ++r) {
-        for (int64_t i = 0; i < d_input.columns; ++i) {
-            double sum = 0;
-            for (int64_t o = 0; o < weight.out(); ++o) {
-                sum += value(d_output, r, o) * factor_of(weight, d_output.dtype, o, i);
-            }
-            store(d_input, r, i, sum);
-        }
-    }
-}
-
-void ReferenceKernels::add_linear_weight_grad(AnyConstView d_output, AnyConstView input, WeightLayout layout,
-                                              const SumView& d_weight, const HeldRows& held) {
-    for (int64_t o = 0; o < d_output.columns; ++o) {
-        const int32_t slot = slot_of(held, o);
-        for (int64_t i = 0; i < input.columns; ++i) {
-            double sum = 0;
-            for (int64_t r = 0; r < input.rows; ++r) {
-                sum += value(d_output, r, o) * value(input, r, i);
-            }
-            if (slot >= 0) {
-                store(held.values, slot, i, sum);
-            } else if (layout == WeightLayout::out_in) {
-                add(d_weight, o, i, sum);
-            } else {
-                add(d_weight, i, o, sum);
-            }
-        }
-    }
-}
-
-void ReferenceKernels::add_bias_grad(AnyConstView d_output, const SumView& d_bias) {
-    for (int64_t o = 0; o < d_output.columns; ++o) {
+void add_bias_grad(const op::LinearBackward& call, const RowRange& rows, const op::LinearSums& sums,
+                   const SumView& d_bias) {
+    for (int64_t o = 0; o < sums.outputs; ++o) {
         double sum = 0;
-        for (int64_t r = 0; r < d_output.rows; ++r) {
-            sum += value(d_output, r, o);
+        for (int64_t r = rows.first; r < rows.first + rows.rows; ++r) {
+            sum += value(call.d_output, r, sums.first_output + o);
         }
         add(d_bias, 0, o, sum);
     }
 }
 
-}  // namespace accrue
+void add_weight_grad(const op::LinearBackward& call, size_t grain, const op::LinearSums& sums) {
+    const RowRange& rows = call.grains[grain];
+    const HeldRows held = call.held_of(grain);
+    for (int64_t o = 0; o < sums.outputs; ++o) {
+        const int32_t slot = slot_of(held, o);
+        for (int64_t i = 0; i < call.input.columns; ++i) {
+            double sum = 0;
+            for (int64_t r = rows.first; r < rows.first + rows.rows; ++r) {
+                sum += value(call.d_output, r, sums.first_output + o) * value(call.input, r, i);
+            }
+            if (slot >= 0) {
+                store(held.values, slot, i, sum);
+            } else if (call.weight.layout == WeightLayout::out_in) {
+                add(sums.weight[grain], o, i, sum);
+            } else {
+                add(sums.weight[grain], i, o, sum);
+            }
+        }
+    }
+}
+
+}  // namespace
+
+void compute(const op::Linear& call) {
+    for (int64_t r = 0; r < call.output.rows; ++r) {
+        for (int64_t o = 0; o < call.output.columns; ++o) {
+            store(call.output, r, o, linear_element(call.input, call.weight, call.bias, r, o));
+        }
+    }
+}
+
+void compute(const op::LinearResidual& call) {
+    for (int64_t r = 0; r < call.output.rows; ++r) {
+        for (int64_t o = 0; o < call.output.columns; ++o) {
+            const double x = linear_element(call.input, call.weight, call.bias, r, o);
+            const double factor = dropout_factor(call.dropout, r, static_cast<uint64_t>(o));
+            store(call.output, r, o, value(call.residual, r, o) + (factor == 0 ? 0 : x * factor));
+        }
+    }
+}
+
+void compute(const op::LinearActivation& call) {
+    compute(call.product());
+    if (call.activation == op::Activation::gelu) {
+        compute(op::Gelu{.input = call.hidden, .output = call.activated});
+    } else {
+        compute(op::Swiglu{.gate_up = call.hidden, .output = call.activated});
+    }
+}
+
+void compute(const op::LinearBackward& call) {
+    for (size_t grain = 0; grain < call.grains.size(); ++grain) {
+        for (const op::LinearSums& sums : call.sums) {
+            if (!sums.bias.empty()) {
+                add_bias_grad(call, call.grains[grain], sums, sums.bias[grain]);
+            }
+            if (!sums.weight.empty()) {
+                add_weight_grad(call, grain, sums);
+            }
+        }
+    }
+    for (int64_t r = 0; r < call.d_input.rows; ++r) {
+        for (int64_t i = 0; i < call.d_input.columns; ++i) {
+            double sum = 0;
+            for (int64_t o = 0; o < call.weight.out(); ++o) {
+                sum += value(call.d_output, r, o) * factor_of(call.weight, call.d_output.dtype, o, i);
+            }
+            store(call.d_input, r, i, sum);
+        }
+    }
+}
+
+}  // namespace accrue::reference

@@ -1,7 +1,7 @@
+#include "accrue/kernels/reference/compute.h"
 #include "accrue/kernels/reference/element.h"
-#include "accrue/kernels/reference/reference_kernels.h"
 
-namespace accrue {
+namespace accrue::reference {
 namespace {
 
 // Turns every pair by its angle (direction 1) or by its negative (direction -1).
@@ -25,12 +25,12 @@ void turn(AnyView heads, View<const int32_t> positions, View<const float> table,
 
 }  // namespace
 
-void ReferenceKernels::rope(AnyView heads, View<const int32_t> positions, View<const float> table) {
-    turn(heads, positions, table, 1);
+void compute(const op::Rope& call) {
+    turn(call.heads, call.positions, call.table, 1);
 }
 
-void ReferenceKernels::rope_grad(AnyView d_heads, View<const int32_t> positions, View<const float> table) {
-    turn(d_heads, positions, table, -1);
+void compute(const op::RopeGrad& call) {
+    turn(call.d_heads, call.positions, call.table, -1);
 }
 
-}  // namespace accrue
+}  // namespace accrue::reference

@@ -1,4 +1,4 @@
-#include "accrue/model/head.h"
+#include "accrue/model/lookup.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "accrue/model/block_half.h"
+#include "accrue/model/sublayer.h"
 
 namespace accrue {
 namespace {
@@ -11,9 +11,9 @@ Entrance mlp_entrance_of(const Block& block) {
 
 void activate(const Block& block, const MlpSaved& saved, AnyView activated) {
     if (block.context.config.mlp == ModelConfig::Mlp::gelu) {
-        block.pass.kernels.gelu(saved.hidden.view, activated);
+        block.pass.kernels.run(op::Gelu{.input = saved.hidden.view, .output = activated});
     } else {
-        block.pass.kernels.swiglu(saved.hidden.view, activated);
+        block.pass.kernels.run(op::Swiglu{.gate_up = saved.hidden.view, .output = activated});
     }
 }
 
@@ -24,7 +24,7 @@ MlpSaved lease_mlp(const Block& block, int64_t rows, Keep keep) {
     const DType dtype = block.context.dtype;
     Arena& arena = block.pass.kernels.arena();
     MlpSaved saved;
-    saved.norm = lease_norm_of_half(block, mlp_entrance_of(block), rows, keep);
+    saved.norm = lease_entrance_norm(block, mlp_entrance_of(block), rows, keep);
     saved.hidden = take_any_matrix(arena, dtype, rows, block.parameters.mlp_input.out);
     if (keep == Keep::all) {
         saved.activated = take_any_matrix(arena, dtype, rows, config.ffn);
@@ -38,12 +38,19 @@ void mlp_forward(const Block& block, const MlpSaved& saved, View<const float> in
     const LinearParameters& last = block.parameters.mlp_output;
     const Pass& pass = block.pass;
     Kernels& kernels = pass.kernels;
-    entrance_forward(block, mlp_entrance_of(block), saved.norm, input, saved.hidden.view);
-    const Place activated(kernels.arena(), saved.activated, context.dtype, input.rows, config.ffn);
-    activate(block, saved, activated.view());
+    entrance_forward(block, mlp_entrance_of(block), saved.norm, input, saved.hidden.view, saved.activated.view);
+    const ResultBuffer activated(kernels.arena(), saved.activated, context.dtype, input.rows, config.ffn);
+    if (saved.activated.view.empty()) {
+        activate(block, saved, activated.view());
+    }
     if (!output.empty()) {
-        kernels.linear_residual(activated.view(), pass.weight_of(last), pass.bias_of(last),
-                                context.dropout(config.residual_dropout, block.layer, Site::mlp_output), input, output);
+        kernels.run(
+            op::LinearResidual{.input = activated.view(),
+                               .weight = pass.weight_of(last),
+                               .bias = pass.bias_of(last),
+                               .dropout = context.dropout(config.residual_dropout, block.number, Site::mlp_output),
+                               .residual = input,
+                               .output = output});
     }
 }
 
@@ -56,23 +63,23 @@ void mlp_backward(const Block& block, MlpSaved& saved, View<const float> input, 
     Arena& arena = kernels.arena();
     LeasedAny d_activated = take_any_matrix(arena, context.dtype, input.rows, config.ffn);
     {
-        const Place activated(arena, saved.activated, context.dtype, input.rows, config.ffn);
+        const ResultBuffer activated(arena, saved.activated, context.dtype, input.rows, config.ffn);
         if (saved.activated.view.empty()) {
             activate(block, saved, activated.view());
         }
         const StreamGradient d_output(
-            kernels, context.dtype, context.dropout(config.residual_dropout, block.layer, Site::mlp_output), d_stream);
-        linear_weight_backward(pass, last, d_output.view(), activated.view());
-        kernels.linear_input_grad(d_output.view(), pass.weight_of(last), d_activated.view);
+            kernels, context.dtype, context.dropout(config.residual_dropout, block.number, Site::mlp_output), d_stream);
+        linear_backward(pass, last, d_output.view(), activated.view(), d_activated.view);
     }
     saved.activated = {};
     LeasedAny d_hidden;
     if (config.mlp == ModelConfig::Mlp::gelu) {
         d_hidden = std::move(d_activated);
-        kernels.gelu_grad(d_hidden.view, saved.hidden.view, d_hidden.view);
+        kernels.run(op::GeluGrad{.d_output = d_hidden.view, .input = saved.hidden.view, .d_input = d_hidden.view});
     } else {
         d_hidden = take_any_matrix(arena, context.dtype, input.rows, 2 * config.ffn);
-        kernels.swiglu_grad(d_activated.view, saved.hidden.view, d_hidden.view);
+        kernels.run(
+            op::SwigluGrad{.d_output = d_activated.view, .gate_up = saved.hidden.view, .d_gate_up = d_hidden.view});
         d_activated.block.release();
     }
     saved.hidden = {};

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "accrue/model/block.h"
+#include "accrue/model/sublayers.h"
 
-// What the two halves of a block have in common: a norm and a product at their entrance, and a product whose output is
+// What the two sublayers of a block have in common: a norm and a product at their entrance, and a product whose output is
 // added to the residual stream.
 namespace accrue {
 
@@ -14,7 +14,7 @@ public:
         : view_(d_stream) {
         if (dtype != DType::fp32 || dropout.probability > 0) {
             own_ = take_any_matrix(kernels.arena(), dtype, d_stream.rows, d_stream.columns);
-            kernels.cast(d_stream, dropout, own_.view);
+            kernels.run(op::Cast{.input = d_stream, .dropout = dropout, .output = own_.view});
             view_ = own_.view;
         }
     }
@@ -30,10 +30,10 @@ struct Entrance {
     const LinearParameters& product;
 };
 
-[[nodiscard]] NormSaved lease_norm_of_half(const Block& block, const Entrance& entrance, int64_t rows, Keep keep);
-// output = product(norm(input)).
+[[nodiscard]] NormSaved lease_entrance_norm(const Block& block, const Entrance& entrance, int64_t rows, Keep keep);
+// output = product(norm(input)); where `activated` is not empty, it gets the activation of the output.
 void entrance_forward(const Block& block, const Entrance& entrance, const NormSaved& saved, View<const float> input,
-                      AnyView output);
+                      AnyView output, AnyView activated = {});
 // From the gradient of that output: the gradients of the weights, and what is added to the stream's.
 void entrance_backward(const Block& block, const Entrance& entrance, NormSaved& saved, View<const float> input,
                        AnyConstView d_output, View<float> d_stream);

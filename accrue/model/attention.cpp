@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "accrue/model/block_half.h"
+#include "accrue/model/sublayer.h"
 
 namespace accrue {
 namespace {
@@ -34,13 +34,13 @@ HeadViews heads_of(const ModelConfig& config, const AttentionSaved& saved, AnyCo
             .value = AnyConstView(saved.qkv.view).slice_columns(query + key, key)};
 }
 
-AttentionShape shape_of(const BlockContext& context, int64_t layer) {
+AttentionShape shape_of(const BlockContext& context, int64_t block) {
     const ModelConfig& config = context.config;
     return {.query_heads = config.heads,
             .key_heads = config.key_heads,
             .head_size = config.head_size,
             .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_size))),
-            .dropout = context.dropout(config.attention_dropout, layer, Site::attention)};
+            .dropout = context.dropout(config.attention_dropout, block, Site::attention)};
 }
 
 void norm_heads_forward(const Block& block, const AttentionSaved& saved, AnyView normed) {
@@ -48,15 +48,22 @@ void norm_heads_forward(const Block& block, const AttentionSaved& saved, AnyView
     const ModelConfig& config = block.context.config;
     const auto [query, key] = widths_of(config);
     const AnyConstView qkv = saved.qkv.view;
-    pass.kernels.rms_norm(qkv.slice_columns(0, query), pass.master_of(block.parameters.query_norm), config.norm_epsilon,
-                          normed.slice_columns(0, query), saved.query_scale.view);
-    pass.kernels.rms_norm(qkv.slice_columns(query, key), pass.master_of(block.parameters.key_norm), config.norm_epsilon,
-                          normed.slice_columns(query, key), saved.key_scale.view);
+    pass.kernels.run(op::RmsNorm{.input = qkv.slice_columns(0, query),
+                                 .gain = pass.master_of(block.parameters.query_norm),
+                                 .epsilon = config.norm_epsilon,
+                                 .output = normed.slice_columns(0, query),
+                                 .inverse_rms = saved.query_scale.view});
+    pass.kernels.run(op::RmsNorm{.input = qkv.slice_columns(query, key),
+                                 .gain = pass.master_of(block.parameters.key_norm),
+                                 .epsilon = config.norm_epsilon,
+                                 .output = normed.slice_columns(query, key),
+                                 .inverse_rms = saved.key_scale.view});
 }
 
 void rotate(const Block& block, AnyView heads) {
     if (block.context.config.rope.kind != RopeConfig::Kind::none) {
-        block.pass.kernels.rope(heads, block.context.positions, block.context.rope_table);
+        block.pass.kernels.run(
+            op::Rope{.heads = heads, .positions = block.context.positions, .table = block.context.rope_table});
     }
 }
 
@@ -76,7 +83,7 @@ private:
         : place_(block.pass.kernels.arena(), saved.normed, saved.qkv.view.dtype, saved.qkv.view.rows,
                  widths.query + widths.key) {}
 
-    Place place_;
+    ResultBuffer place_;
 };
 
 struct HeadNorm {
@@ -86,12 +93,15 @@ struct HeadNorm {
 
 void norm_heads_backward(const Pass& pass, const HeadNorm& norm, AnyConstView d_normed, AnyConstView input,
                          AnyView d_input) {
-    for (const auto& [number, range] : pass.grains) {
-        pass.kernels.add_rms_norm_gain_grad(
-            d_normed.slice_rows(range.first, range.rows), input.slice_rows(range.first, range.rows),
-            norm.scale.slice_rows(range.first, range.rows), pass.sink->sum_of(number, norm.gain));
-    }
-    pass.kernels.rms_norm_input_grad(d_normed, input, pass.master_of(norm.gain), norm.scale, d_input);
+    const std::vector<SumView> d_gain = pass.sums_of(norm.gain);
+    pass.kernels.run(op::RmsNormBackward{.d_output = d_normed,
+                                         .input = input,
+                                         .gain = pass.master_of(norm.gain),
+                                         .inverse_rms = norm.scale,
+                                         .d_input = d_input,
+                                         .d_stream = {},
+                                         .grains = pass.grain_rows,
+                                         .d_gain = d_gain});
 }
 
 // The gradients of the heads' projection and, through attention, of queries, keys and values as they lie in `d_qkv`.
@@ -106,18 +116,26 @@ void heads_backward(const Block& block, AttentionSaved& saved, View<const float>
     const LeasedAny d_heads = take_any_matrix(arena, context.dtype, d_stream.rows, query);
     {
         const StreamGradient d_output(kernels, context.dtype,
-                                      context.dropout(config.residual_dropout, block.layer, Site::attention_output),
+                                      context.dropout(config.residual_dropout, block.number, Site::attention_output),
                                       d_stream);
-        linear_weight_backward(pass, projection, d_output.view(), saved.heads.view);
-        kernels.linear_input_grad(d_output.view(), pass.weight_of(projection), d_heads.view);
+        linear_backward(pass, projection, d_output.view(), saved.heads.view, d_heads.view);
     }
     const auto attend_backward = [&, query = query, key = key](AnyConstView rotated, AnyView d_rotated) {
         const HeadViews heads = heads_of(config, saved, rotated);
-        kernels.attention_grad(shape_of(context, block.layer), context.segments, heads.query, heads.key, heads.value,
-                               saved.heads.view, saved.log_sum.view, d_heads.view, d_rotated.slice_columns(0, query),
-                               d_rotated.slice_columns(query, key), d_qkv.slice_columns(query + key, key));
+        kernels.run(op::AttentionGrad{.shape = shape_of(context, block.number),
+                                      .segments = context.segments,
+                                      .query = heads.query,
+                                      .key = heads.key,
+                                      .value = heads.value,
+                                      .output = saved.heads.view,
+                                      .log_sum = saved.log_sum.view,
+                                      .d_output = d_heads.view,
+                                      .d_query = d_rotated.slice_columns(0, query),
+                                      .d_key = d_rotated.slice_columns(query, key),
+                                      .d_value = d_qkv.slice_columns(query + key, key)});
         if (config.rope.kind != RopeConfig::Kind::none) {
-            kernels.rope_grad(d_rotated, context.positions, context.rope_table);
+            kernels.run(
+                op::RopeGrad{.d_heads = d_rotated, .positions = context.positions, .table = context.rope_table});
         }
     };
     if (!config.query_key_norm) {
@@ -148,7 +166,7 @@ AttentionSaved lease_attention(const Block& block, int64_t rows, Keep keep) {
     const auto [query, key] = widths_of(config);
     Arena& arena = block.pass.kernels.arena();
     AttentionSaved saved;
-    saved.norm = lease_norm_of_half(block, attention_entrance_of(block), rows, keep);
+    saved.norm = lease_entrance_norm(block, attention_entrance_of(block), rows, keep);
     saved.qkv = take_any_matrix(arena, dtype, rows, query + 2 * key);
     if (config.query_key_norm) {
         saved.query_scale = take_matrix<float>(arena, rows, config.heads);
@@ -169,8 +187,13 @@ void attention_forward(const Block& block, const AttentionSaved& saved, View<con
     entrance_forward(block, attention_entrance_of(block), saved.norm, input, saved.qkv.view);
     const auto attend = [&](AnyConstView rotated) {
         const HeadViews heads = heads_of(config, saved, rotated);
-        block.pass.kernels.attention(shape_of(context, block.layer), context.segments, heads.query, heads.key,
-                                     heads.value, saved.heads.view, saved.log_sum.view);
+        block.pass.kernels.run(op::Attention{.shape = shape_of(context, block.number),
+                                             .segments = context.segments,
+                                             .query = heads.query,
+                                             .key = heads.key,
+                                             .value = heads.value,
+                                             .output = saved.heads.view,
+                                             .log_sum = saved.log_sum.view});
     };
     if (config.query_key_norm) {
         const NormedHeads normed(block, saved);
@@ -186,9 +209,13 @@ void attention_forward(const Block& block, const AttentionSaved& saved, View<con
 void attention_output(const Block& block, const AttentionSaved& saved, View<const float> input, View<float> output) {
     const BlockContext& context = block.context;
     const LinearParameters& projection = block.parameters.attention_output;
-    block.pass.kernels.linear_residual(
-        saved.heads.view, block.pass.weight_of(projection), block.pass.bias_of(projection),
-        context.dropout(context.config.residual_dropout, block.layer, Site::attention_output), input, output);
+    block.pass.kernels.run(op::LinearResidual{
+        .input = saved.heads.view,
+        .weight = block.pass.weight_of(projection),
+        .bias = block.pass.bias_of(projection),
+        .dropout = context.dropout(context.config.residual_dropout, block.number, Site::attention_output),
+        .residual = input,
+        .output = output});
 }
 
 void attention_backward(const Block& block, AttentionSaved& saved, View<const float> input, View<float> d_stream) {

@@ -1,4 +1,4 @@
-#include "accrue/model/layer.h"
+#include "accrue/model/block.h"
 
 namespace accrue {
 namespace {
@@ -18,8 +18,8 @@ void forward_keeping_nothing(const Block& block, View<const float> input, View<f
 }
 
 // Everything that backward reads, from the input alone: all of forward but the last product.
-LayerSaved computed_again(const Block& block, View<const float> input) {
-    LayerSaved saved{.recompute = Recompute::nothing,
+BlockSaved computed_again(const Block& block, View<const float> input) {
+    BlockSaved saved{.recompute = Recompute::nothing,
                      .attention = lease_attention(block, input.rows, Keep::all),
                      .middle = take_stream(block, input),
                      .mlp = {}};
@@ -31,14 +31,14 @@ LayerSaved computed_again(const Block& block, View<const float> input) {
 
 }  // namespace
 
-// What stays is taken before what goes, so that the layers' memory lies without gaps.
-LayerSaved layer_forward(const Block& block, Recompute recompute, View<const float> input, View<float> output) {
+// What stays is taken before what goes, so that the blocks' memory lies without gaps.
+BlockSaved block_forward(const Block& block, Recompute recompute, View<const float> input, View<float> output) {
     if (recompute == Recompute::block) {
         forward_keeping_nothing(block, input, output);
         return {.recompute = recompute, .attention = {}, .middle = {}, .mlp = {}};
     }
     const Keep keep = recompute == Recompute::cheap ? Keep::products : Keep::all;
-    LayerSaved saved{.recompute = recompute,
+    BlockSaved saved{.recompute = recompute,
                      .attention = lease_attention(block, input.rows, keep),
                      .middle = {},
                      .mlp = lease_mlp(block, input.rows, keep)};
@@ -51,7 +51,7 @@ LayerSaved layer_forward(const Block& block, Recompute recompute, View<const flo
     return saved;
 }
 
-void layer_backward(const Block& block, LayerSaved saved, View<const float> input, View<float> d_stream) {
+void block_backward(const Block& block, BlockSaved saved, View<const float> input, View<float> d_stream) {
     if (saved.recompute == Recompute::block) {
         saved = computed_again(block, input);
     } else if (saved.recompute == Recompute::cheap) {

@@ -1,0 +1,23 @@
+#include "accrue/accumulate/gradient_probe.h"
+
+namespace accrue {
+
+GradientProbe::GradientProbe(std::vector<Shape> tensors, int64_t grains, Kernels& kernels)
+    : tensors_(std::move(tensors)), kernels_(kernels), ledger_(grains, static_cast<int64_t>(tensors_.size())) {}
+
+void GradientProbe::begin(std::span<const Grain> grains) {
+    records_.emplace(kernels_, grains, std::ssize(tensors_));
+}
+
+SumView GradientProbe::sum_of(int64_t grain, int64_t tensor) {
+    const auto& [rows, columns] = tensors_[static_cast<size_t>(tensor)];
+    return {.rows = rows, .columns = columns, .record = records_->record(grain, tensor)};
+}
+
+void GradientProbe::end() {
+    kernels_.run(op::CompleteSums{});
+    records_->write_to(ledger_);
+    records_.reset();
+}
+
+}  // namespace accrue

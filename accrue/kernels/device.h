@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "accrue/base/pool.h"
+#include "accrue/kernels/kernels.h"
+#include "accrue/kernels/workspace.h"
+
+namespace accrue {
+
+// The devices there are. To add one: its folder, a word here, and a line in each function of device.cpp.
+enum class DeviceKind { cpu, reference };
+
+// Which device a run computes on.
+struct DeviceChoice {
+    DeviceKind kind = DeviceKind::cpu;
+    // cpu: the best instruction set there is, or at most this one ("avx2", "avx512", "avx512-bf16", "amx"); an error names
+    // what the processor lacks. "" = the best.
+    std::string instruction_set = {};
+};
+
+// Memory of the device, for its arena. With ACCRUE_TEST_GUARDED_MEMORY set, memory that nobody but the device can read:
+// for tests.
+[[nodiscard]] std::unique_ptr<Backing> make_backing(const DeviceChoice& device, int64_t bytes);
+// The device itself. The pool and the arena must outlive it.
+[[nodiscard]] std::unique_ptr<Kernels> make_kernels(const DeviceChoice& device, Pool& pool, Arena& arena);
+// What it would take for itself, with so many threads.
+[[nodiscard]] std::unique_ptr<Workspace> make_workspace(const DeviceChoice& device, int threads);
+
+// Plain loops with sums in double: the specification.
+[[nodiscard]] std::unique_ptr<Kernels> make_reference_kernels(Arena& arena);
+// Threads and vector instructions.
+[[nodiscard]] std::unique_ptr<Kernels> make_cpu_kernels(Pool& pool, Arena& arena,
+                                                        const std::string& instruction_set = "");
+[[nodiscard]] std::unique_ptr<Workspace> make_cpu_workspace(int threads);
+
+}  // namespace accrue
