@@ -27,11 +27,12 @@ std::unique_ptr<Kernels> kernels_for(const Settings& settings, Pool& pool, Arena
 }
 
 // The longest samples, of random words.
-class RandomWords final : public BatchSource {
+class RandomWords final : public PassedBatches {
 public:
-    RandomWords(int64_t sample_tokens, int64_t vocabulary) : samples_(sample_tokens), vocabulary_(vocabulary) {}
+    // `samples` must outlive it.
+    RandomWords(const LongestSamples& samples, int64_t vocabulary) : PassedBatches(samples), vocabulary_(vocabulary) {}
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
-        TokenBatch batch = samples_.load(window, grains);
+        TokenBatch batch = data().load(window, grains);
         const auto word = [this](size_t place, uint64_t kind) {
             return static_cast<int32_t>(mix(kSeed, kind, place) % static_cast<uint64_t>(vocabulary_));
         };
@@ -43,7 +44,6 @@ public:
     }
 
 private:
-    LongestSamples samples_;
     int64_t vocabulary_;
 };
 
@@ -56,7 +56,8 @@ public:
           plain_(kernels_for(settings, pool, arena_)),
           timed_(*plain_, model.vocabulary),
           engine_(settings, model, longest_sample, timed_, choices),
-          samples_(longest_sample, model.vocabulary),
+          samples_(longest_sample),
+          words_(samples_, model.vocabulary),
           grain_samples_(settings.window.grain_samples) {
         const View<float> master = engine_.weights.master;
         initialize_weights(engine_.model.parameters(), kSeed, {master.data, static_cast<size_t>(master.columns)});
@@ -72,7 +73,7 @@ public:
         TimedKernels::Seconds best{};
         for (int attempt = 0; attempt <= kTries; ++attempt) {
             timed_.reset();
-            (void)run_step(engine_, samples_, window, never);
+            (void)run_step(engine_, words_, window, never);
             if (attempt == 1 || (attempt > 1 && total(timed_.seconds()) < total(best))) {
                 best = timed_.seconds();
             }
@@ -89,7 +90,8 @@ private:
     std::unique_ptr<Kernels> plain_;
     TimedKernels timed_;
     Engine engine_;
-    RandomWords samples_;
+    LongestSamples samples_;
+    RandomWords words_;
     int64_t grain_samples_;
 };
 
