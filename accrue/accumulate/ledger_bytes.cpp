@@ -11,7 +11,7 @@ namespace {
 
 // A header, then for each finished grain its number, loss, count and the records of its tensors field by field, then a
 // checksum. All of it as it lies in memory on a little-endian machine.
-struct Header {
+struct LedgerHeader {
     uint64_t kind = 0x3172656764656c67;  // "gledger1"
     int64_t grains = 0;
     int64_t tensors = 0;
@@ -21,14 +21,14 @@ constexpr int64_t kGrainBytes = 3 * 8;
 constexpr int64_t kRecordBytes = 8 + 4 + 1;
 constexpr int64_t kChecksumBytes = 8;
 
-int64_t size_of(const Header& header) {
-    return static_cast<int64_t>(sizeof(Header)) + header.finished * (kGrainBytes + header.tensors * kRecordBytes) +
-           kChecksumBytes;
+int64_t bytes_of_ledger(const LedgerHeader& header) {
+    return static_cast<int64_t>(sizeof(LedgerHeader)) +
+           header.finished * (kGrainBytes + header.tensors * kRecordBytes) + kChecksumBytes;
 }
 
-class Writer {
+class ByteWriter {
 public:
-    explicit Writer(int64_t bytes) { bytes_.reserve(static_cast<size_t>(bytes)); }
+    explicit ByteWriter(int64_t bytes) { bytes_.reserve(static_cast<size_t>(bytes)); }
 
     template <class T>
     void write(const T& value) {
@@ -45,9 +45,9 @@ private:
 };
 
 // For bytes whose number was checked.
-class Reader {
+class ByteReader {
 public:
-    explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+    explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
     template <class T>
     [[nodiscard]] T read() {
@@ -61,29 +61,29 @@ private:
     std::span<const std::byte> bytes_;
 };
 
-[[noreturn]] void fail(const std::string& why) {
+[[noreturn]] void fail_ledger(const std::string& why) {
     throw Error("the ledger of a window is damaged: " + why);
 }
 
-Header checked_header(std::span<const std::byte> bytes, int64_t grains, int64_t tensors) {
+LedgerHeader checked_header(std::span<const std::byte> bytes, int64_t grains, int64_t tensors) {
     const auto size = std::ssize(bytes);
-    if (size < size_of({})) {
-        fail(cat("it has only ", size, " bytes"));
+    if (size < bytes_of_ledger({})) {
+        fail_ledger(cat("it has only ", size, " bytes"));
     }
-    const auto header = Reader(bytes).read<Header>();
-    if (header.kind != Header{}.kind) {
-        fail("it does not begin as one");
+    const auto header = ByteReader(bytes).read<LedgerHeader>();
+    if (header.kind != LedgerHeader{}.kind) {
+        fail_ledger("it does not begin as one");
     }
     if (header.grains != grains || header.tensors != tensors) {
-        fail(cat("it is of ", header.grains, " grains and ", header.tensors, " tensors, but the window has ", grains,
-                 " and ", tensors));
+        fail_ledger(cat("it is of ", header.grains, " grains and ", header.tensors, " tensors, but the window has ",
+                        grains, " and ", tensors));
     }
-    if (header.finished < 0 || header.finished > grains || size != size_of(header)) {
-        fail(cat("it has ", size, " bytes for ", header.finished, " finished grains"));
+    if (header.finished < 0 || header.finished > grains || size != bytes_of_ledger(header)) {
+        fail_ledger(cat("it has ", size, " bytes for ", header.finished, " finished grains"));
     }
-    if (Reader(bytes.last(kChecksumBytes)).read<uint64_t>() !=
+    if (ByteReader(bytes.last(kChecksumBytes)).read<uint64_t>() !=
         hash64_of(bytes.first(bytes.size() - kChecksumBytes), 0)) {
-        fail("its checksum is wrong");
+        fail_ledger("its checksum is wrong");
     }
     return header;
 }
@@ -91,8 +91,8 @@ Header checked_header(std::span<const std::byte> bytes, int64_t grains, int64_t 
 }  // namespace
 
 std::vector<std::byte> GrainLedger::to_bytes() const {
-    const Header header{.grains = grains(), .tensors = tensors_, .finished = finished()};
-    Writer writer(size_of(header));
+    const LedgerHeader header{.grains = grains(), .tensors = tensors_, .finished = finished()};
+    ByteWriter writer(bytes_of_ledger(header));
     writer.write(header);
     for (int64_t number = 0; number < grains(); ++number) {
         if (!grain(number).finished) {
@@ -111,13 +111,13 @@ std::vector<std::byte> GrainLedger::to_bytes() const {
 }
 
 GrainLedger GrainLedger::from_bytes(std::span<const std::byte> bytes, int64_t grains, int64_t tensors) {
-    const Header header = checked_header(bytes, grains, tensors);
-    Reader reader(bytes.subspan(sizeof(Header)));
+    const LedgerHeader header = checked_header(bytes, grains, tensors);
+    ByteReader reader(bytes.subspan(sizeof(LedgerHeader)));
     GrainLedger ledger(grains, tensors);
     for (int64_t i = 0; i < header.finished; ++i) {
         const auto number = reader.read<int64_t>();
         if (number < 0 || number >= grains || ledger.grain(number).finished) {
-            fail(cat("it names grain ", number, " wrongly"));
+            fail_ledger(cat("it names grain ", number, " wrongly"));
         }
         const auto loss_sum = reader.read<double>();
         ledger.grain(number) = {.finished = true, .loss_sum = loss_sum, .counted_tokens = reader.read<int64_t>()};

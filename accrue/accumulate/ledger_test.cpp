@@ -36,7 +36,7 @@ TEST(LedgerTest, AGrainCannotBeCountedTwice) {
     EXPECT_THROW(ledger.add(GrainLedger(4, 2)), Error);
 }
 
-std::string error_of(std::span<const std::byte> bytes, int64_t grains = 3, int64_t tensors = 2) {
+std::string error_of_ledger(std::span<const std::byte> bytes, int64_t grains = 3, int64_t tensors = 2) {
     try {
         (void)GrainLedger::from_bytes(bytes, grains, tensors);
     } catch (const Error& error) {
@@ -58,22 +58,22 @@ TEST(LedgerTest, EveryDamagedByteIsAnError) {
     GrainLedger ledger = with_grain(1);
     ledger.add(with_grain(2));
     const std::vector<std::byte> whole = ledger.to_bytes();
-    EXPECT_EQ(error_of(whole), "no error");
+    EXPECT_EQ(error_of_ledger(whole), "no error");
     for (size_t place = 0; place < whole.size(); ++place) {
         std::vector<std::byte> damaged = whole;
         damaged[place] ^= std::byte{64};
-        EXPECT_EQ(error_of(damaged).find("the ledger of a window is damaged: "), 0U) << "byte " << place;
-        EXPECT_NE(error_of(std::span(whole).first(place)), "no error") << "cut to " << place << " bytes";
+        EXPECT_EQ(error_of_ledger(damaged).find("the ledger of a window is damaged: "), 0U) << "byte " << place;
+        EXPECT_NE(error_of_ledger(std::span(whole).first(place)), "no error") << "cut to " << place << " bytes";
     }
     std::vector<std::byte> longer = whole;
     longer.push_back(std::byte{0});
-    EXPECT_NE(error_of(longer), "no error");
+    EXPECT_NE(error_of_ledger(longer), "no error");
 }
 
 TEST(LedgerTest, BytesOfAnotherWindowAreAnError) {
-    EXPECT_EQ(error_of(with_grain(1).to_bytes(), 4, 2),
+    EXPECT_EQ(error_of_ledger(with_grain(1).to_bytes(), 4, 2),
               "the ledger of a window is damaged: it is of 3 grains and 2 tensors, but the window has 4 and 2");
-    EXPECT_EQ(error_of(with_grain(1).to_bytes(), 3, 1),
+    EXPECT_EQ(error_of_ledger(with_grain(1).to_bytes(), 3, 1),
               "the ledger of a window is damaged: it is of 3 grains and 2 tensors, but the window has 3 and 1");
 }
 
