@@ -24,10 +24,10 @@ struct Owned {
 };
 
 template <class T>
-Owned array_of(const std::string& name, const std::string& dtype, std::vector<int64_t> shape,
+Owned array_of(const std::string& name, const std::string& dtype, const std::vector<int64_t>& shape,
                const std::vector<T>& values) {
     const auto bytes = std::as_bytes(std::span(values));
-    return {.name = name, .dtype = dtype, .shape = std::move(shape), .bytes = {bytes.begin(), bytes.end()}};
+    return {.name = name, .dtype = dtype, .shape = shape, .bytes = {bytes.begin(), bytes.end()}};
 }
 
 std::vector<Owned> tensors_of(const SafetensorsFile& file) {
