@@ -90,20 +90,17 @@ public:
 };
 
 // As a loader that takes the last, incomplete batch for padding does. A grain that is not there at all, a step refuses.
-class DropsTheLastGrain final : public BatchSource {
+class DropsTheLastGrain final : public PassedBatches {
 public:
-    explicit DropsTheLastGrain(const BatchSource& real) : real_(real) {}
+    using PassedBatches::PassedBatches;
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
-        TokenBatch batch = real_.load(window, grains);
+        TokenBatch batch = data().load(window, grains);
         if (batch.grains.back().number == window.grains() - 1) {
             const auto& [first, rows] = batch.grains.back().range;
             std::fill_n(batch.targets.begin() + first, rows, -1);
         }
         return batch;
     }
-
-private:
-    const BatchSource& real_;
 };
 
 std::optional<StepReport> real_step(Engine& engine, const BatchSource& data, const Window& window,

@@ -229,23 +229,19 @@ TEST_P(LawTest, StoppingInsideAWindowAndGoingOnKeepsTheBits) {
     TestRun halting(settings(), 2);
     (void)straight.step();
     (void)halting.step();
-    const auto grains_in_sums = [&] {
-        const GrainLedger& ledger = halting.engine.sum.ledger();
-        return ledger.grains() - std::ssize(ledger.missing());
-    };
     for (int64_t step = 0; step < 3; ++step) {
         const Window window = halting.window();
         ASSERT_EQ(window.grains(), 4);
         const auto stop_after = [&](int64_t micro_batches) {
             EXPECT_FALSE(
                 run_step(halting.engine, StoppingLoader(halting, micro_batches), window, halting.stop).has_value());
-            EXPECT_TRUE(halting.engine.state.window_open);
+            EXPECT_TRUE(halting.engine.state.open);
             halting.stop = false;
         };
         stop_after(1);
-        EXPECT_EQ(grains_in_sums(), 1);
+        EXPECT_EQ(halting.engine.finished_grains(), 1);
         stop_after(2);
-        EXPECT_EQ(grains_in_sums(), 3);
+        EXPECT_EQ(halting.engine.finished_grains(), 3);
         const StoppingLoader rest(halting, 100);
         EXPECT_TRUE(run_step(halting.engine, rest, window, halting.stop).has_value());
         EXPECT_EQ(rest.loads(), 1) << "only what is missing is computed";
@@ -309,18 +305,17 @@ TEST(SkipTest, AWindowThatIsNotFiniteIsSkippedAlikeByEverybody) {
 }
 
 // Loses a grain on the way.
-class WithoutGrain final : public BatchSource {
+class WithoutGrain final : public PassedBatches {
 public:
-    WithoutGrain(const BatchSource& data, int64_t grain) : data_(data), grain_(grain) {}
+    WithoutGrain(const BatchSource& data, int64_t grain) : PassedBatches(data), grain_(grain) {}
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
         std::vector<int64_t> others;
         std::copy_if(grains.begin(), grains.end(), std::back_inserter(others),
                      [this](int64_t grain) { return grain != grain_; });
-        return data_.load(window, others);
+        return data().load(window, others);
     }
 
 private:
-    const BatchSource& data_;
     int64_t grain_;
 };
 
@@ -377,16 +372,16 @@ TEST(SkipTest, AWindowWhoseSumOverflowsIsSkipped) {
 constexpr std::chrono::seconds kLongEnough{60};
 
 // Loads the first batch of a window only when it is allowed to.
-class HeldAtAWindow final : public BatchSource {
+class HeldAtAWindow final : public PassedBatches {
 public:
-    HeldAtAWindow(const Loader& loader, const DataPosition& held) : loader_(loader), held_(held) {}
+    HeldAtAWindow(const Loader& loader, const DataPosition& held) : PassedBatches(loader), held_(held) {}
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
         if (window.first == held_ && grains.front() == 0 && !asked_) {
             asked_ = true;
             has_begun.set_value();
             was_waited_for = may_go_on.get_future().wait_for(kLongEnough) != std::future_status::ready;
         }
-        return loader_.load(window, grains);
+        return data().load(window, grains);
     }
 
     mutable std::promise<void> has_begun;
@@ -394,7 +389,6 @@ public:
     mutable bool was_waited_for = false;
 
 private:
-    const Loader& loader_;
     DataPosition held_;
     mutable bool asked_ = false;
 };
@@ -406,9 +400,9 @@ TEST(OverlapTest, TheNextWindowIsLoadedDuringAStepThatDoesNotWaitForIt) {
     TestRun plain(settings, 2);
     TestRun run(settings, 2);
     HeldAtAWindow source(run.loader, run.window().next());
-    const LoadAhead batches(
-        source, [&](const DataPosition& position) { return run.loader.window_from(position, run.engine.rules.window); },
-        run.engine.rules.micro_batch_grains);
+    const LoadAhead batches(source, [&](const DataPosition& position) {
+        return run.loader.window_from(position, run.engine.rules.window);
+    });
     ASSERT_TRUE(run_step(run.engine, batches, run.window(), run.stop));
     ASSERT_EQ(source.has_begun.get_future().wait_for(kLongEnough), std::future_status::ready);
     source.may_go_on.set_value();

@@ -112,9 +112,8 @@ TestRun::TestRun(const Settings& settings, int threads)
       kernels(make_kernels(device_of(inputs.settings.compute), pool, arena)),
       engine(inputs.settings, inputs.model, inputs.longest_sample(), *kernels),
       loader(*inputs.train, sample_order_of(settings, inputs.train->size())),
-      batches(
-          loader, [this](const DataPosition& position) { return loader.window_from(position, engine.rules.window); },
-          engine.rules.micro_batch_grains) {
+      batches(loader,
+              [this](const DataPosition& position) { return loader.window_from(position, engine.rules.window); }) {
     load_first_weights(engine, settings);
 }
 
@@ -124,6 +123,10 @@ Window TestRun::window() const {
 
 std::optional<StepReport> TestRun::step() {
     return run_step(engine, batches, window(), stop);
+}
+
+std::optional<StepReport> TestRun::step(const Workers& workers) {
+    return run_step(engine, workers, batches, window(), stop);
 }
 
 std::string TestRun::run(int64_t steps) {

@@ -43,6 +43,8 @@ struct TestRun {
     // Steps until `steps` are done and returns the hash of the weights.
     std::string run(int64_t steps);
     std::optional<StepReport> step();
+    // As one of several.
+    std::optional<StepReport> step(const Workers& workers);
     [[nodiscard]] Window window() const;
     // The mean gradient of one parameter from the sums as they stand.
     [[nodiscard]] std::vector<double> mean_gradient(int64_t parameter) const;
@@ -62,9 +64,9 @@ struct TestRun {
 
 // Loads as a run's loader does, counts the loads and stops the run at one of them: that micro-batch is still computed, the
 // next one is not.
-class StoppingLoader final : public BatchSource {
+class StoppingLoader final : public PassedBatches {
 public:
-    StoppingLoader(TestRun& run, int64_t last) : run_(run), last_(last) {}
+    StoppingLoader(TestRun& run, int64_t last) : PassedBatches(run.loader), run_(run), last_(last) {}
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override;
     [[nodiscard]] int64_t loads() const { return loads_; }
 

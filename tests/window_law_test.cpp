@@ -46,11 +46,11 @@ TEST_P(WindowLawTest, CutsAndThreadsKeepTheBits) {
 }
 
 // Sets the flag when the first grains of an open window are loaded, so that the step stops before the next micro-batch.
-class StopsInside final : public BatchSource {
+class StopsInside final : public PassedBatches {
 public:
-    explicit StopsInside(TestRun& run) : run_(run) {}
+    explicit StopsInside(TestRun& run) : PassedBatches(run.loader), run_(run) {}
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
-        run_.stop = run_.engine.state.window_open;  // before, a step looks at one grain to find the first units
+        run_.stop = run_.engine.state.open.has_value();  // before, a step looks at one grain to find the first units
         return run_.loader.load(window, grains);
     }
 
@@ -64,7 +64,7 @@ TEST_P(WindowLawTest, AProcessThatEndsInsideEachWindowLeavesAllToTheNextOne) {
     auto run = std::make_unique<TestRun>(settings(), 1);
     while (run->engine.state.step < kStepsBeyondAnEpoch) {
         run->stop = false;
-        const bool is_open = run->engine.state.window_open;
+        const bool is_open = run->engine.state.open.has_value();
         const auto report = is_open ? run->step() : run_step(run->engine, StopsInside(*run), run->window(), run->stop);
         const std::string definition = definition_of(run->inputs, run->engine.model.parameters());
         const TemporaryFolder disk;
@@ -73,7 +73,7 @@ TEST_P(WindowLawTest, AProcessThatEndsInsideEachWindowLeavesAllToTheNextOne) {
         stops += report ? 0 : 1;
         run = std::make_unique<TestRun>(settings(), 2);
         load_state(run->engine, definition, checkpoint);
-        run->engine.rules.micro_batch_grains = run->engine.state.window_open ? 2 : 1;
+        run->engine.rules.micro_batch_grains = run->engine.state.open ? 2 : 1;
     }
     EXPECT_EQ(run->engine.weights_hash(), expected);
     EXPECT_GE(stops, kStepsBeyondAnEpoch - 2) << "only a window of one grain has no inside";

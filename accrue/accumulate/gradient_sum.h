@@ -53,10 +53,20 @@ public:
     [[nodiscard]] ByteSource source() const { return source_of(kernels_, device_bytes()); }
     void restore(GrainLedger ledger, Units units, uint64_t rounding_seed = 0);
 
+    // What workers exchange: the integers of exact sums, in the flat order of the weights, gaps included. Host memory.
+    [[nodiscard]] int64_t elements() const { return flat_elements_; }
+    // A copy of some of them, from element `first` on.
+    void read_integers(int64_t first, std::span<int64_t> into) const;
+    // Adds another part of the same window, opened with the same units: all its integers, and its ledger.
+    void add(std::span<const int64_t> integers, const GrainLedger& ledger);
+    // Takes everybody's sums in the place of its own part.
+    void replace(std::span<const int64_t> integers, GrainLedger ledger);
+
     // The mean over the window's counted tokens, as a view. Must not outlive the sum.
     [[nodiscard]] MeanGradient mean() const;
 
 private:
+    void require_whole(std::span<const int64_t> integers) const;
     [[nodiscard]] std::byte* start_of(const SumTensor& tensor) const;
     void complete() const;
 

@@ -219,5 +219,51 @@ TEST_F(GradientSumTest, AGrainThatIsNotFiniteIsRecordedAndAddsNothing) {
     EXPECT_EQ(sums[9], int64_t{1} << 38);
 }
 
+// As workers exchange them: integers in ranges, and ledgers.
+TEST_F(GradientSumTest, PartsThatAreExchangedAsIntegersGiveTheSumOfAll) {
+    const Units units = units_for(0, 1.0);
+    GradientSum whole = make_sum(SumKind::exact);
+    whole.open(3, units);
+    for (const int64_t grain : {0, 1, 2}) {
+        add(whole, grain, gradient(grain, 1.0));
+    }
+    GradientSum mine = make_sum(SumKind::exact);
+    mine.open(3, units);
+    add(mine, 1, gradient(1, 1.0));
+    GradientSum theirs = make_sum(SumKind::exact);
+    theirs.open(3, units);
+    add(theirs, 2, gradient(2, 1.0));
+    add(theirs, 0, gradient(0, 1.0));
+
+    std::vector<int64_t> integers(kElements);
+    theirs.read_integers(0, std::span(integers).first(100));
+    theirs.read_integers(100, std::span(integers).subspan(100));
+    mine.add(integers, theirs.ledger());
+    EXPECT_TRUE(std::ranges::equal(mine.device_bytes(), whole.device_bytes()));
+    EXPECT_EQ(mine.ledger(), whole.ledger());
+
+    mine.read_integers(0, integers);
+    theirs.replace(integers, mine.ledger());
+    EXPECT_TRUE(std::ranges::equal(theirs.device_bytes(), whole.device_bytes()));
+    EXPECT_EQ(theirs.ledger(), whole.ledger());
+    EXPECT_THROW(theirs.add(integers, mine.ledger()), Error) << "its grains are in already";
+    EXPECT_TRUE(std::ranges::equal(theirs.device_bytes(), whole.device_bytes())) << "a refused part must leave the sum as it was";
+}
+
+TEST_F(GradientSumTest, OnlyExactSumsOfTheSameSizeAreExchanged) {
+    GradientSum exact = make_sum(SumKind::exact);
+    exact.open(1, units_for(0, 1.0));
+    std::vector<int64_t> integers(kElements);
+    EXPECT_THROW(exact.read_integers(1, integers), Error);
+    EXPECT_THROW(exact.read_integers(-1, integers), Error);
+    EXPECT_THROW(exact.add(std::span(integers).first(10), GrainLedger(1, 1)), Error);
+    EXPECT_THROW(exact.replace(std::span(integers).first(10), GrainLedger(1, 1)), Error);
+    GradientSum plain = make_sum(SumKind::fp32);
+    plain.open(1, {});
+    EXPECT_THROW(plain.read_integers(0, integers), Error);
+    EXPECT_THROW(plain.add(integers, GrainLedger(1, 1)), Error);
+    EXPECT_THROW(plain.replace(integers, GrainLedger(1, 1)), Error);
+}
+
 }  // namespace
 }  // namespace accrue

@@ -27,6 +27,10 @@ std::vector<int64_t> GrainLedger::missing() const {
     return result;
 }
 
+int64_t GrainLedger::finished() const {
+    return std::count_if(grains_.begin(), grains_.end(), [](const Grain& grain) { return grain.finished; });
+}
+
 double GrainLedger::loss_sum() const {
     double sum = 0;
     for (const Grain& grain : grains_) {

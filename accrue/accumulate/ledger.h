@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "accrue/kernels/sum_view.h"
@@ -32,6 +34,7 @@ public:
 
     // Grains not finished yet, ascending.
     [[nodiscard]] std::vector<int64_t> missing() const;
+    [[nodiscard]] int64_t finished() const;
     [[nodiscard]] double loss_sum() const;
     [[nodiscard]] int64_t counted_tokens() const;
     // Each tensor's largest |grain gradient|.
@@ -48,6 +51,11 @@ public:
 
     // Takes over the finished grains of another ledger of the same window. No grain may be finished in both.
     void add(const GrainLedger& other);
+
+    // The finished grains as bytes, for a checkpoint and for other workers, and back. An error if the bytes are damaged or
+    // belong to a window of other grains or tensors.
+    [[nodiscard]] std::vector<std::byte> to_bytes() const;
+    [[nodiscard]] static GrainLedger from_bytes(std::span<const std::byte> bytes, int64_t grains, int64_t tensors);
 
     bool operator==(const GrainLedger&) const = default;
 

@@ -31,19 +31,18 @@ constexpr int kBursts = 5;
 constexpr int64_t kBandwidthBytes = int64_t{900} << 20;
 
 // Batches that are loaded once. What is in them later comes from another window, which no clock can tell.
-class HeldBatches final : public BatchSource {
+class HeldBatches final : public PassedBatches {
 public:
-    explicit HeldBatches(const BatchSource& data) : data_(data) {}
+    using PassedBatches::PassedBatches;
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
         const auto [place, is_new] = held_.try_emplace({grains.begin(), grains.end()});
         if (is_new) {
-            place->second = data_.load(window, grains);
+            place->second = data().load(window, grains);
         }
         return place->second;
     }
 
 private:
-    const BatchSource& data_;
     mutable std::map<std::vector<int64_t>, TokenBatch> held_;
 };
 
@@ -70,18 +69,17 @@ bool is_slower(const WindowTimes& a, const WindowTimes& b) {
 }
 
 // Counts what is computed.
-class CountedBatches final : public BatchSource {
+class CountedBatches final : public PassedBatches {
 public:
-    explicit CountedBatches(const BatchSource& data) : data_(data) {}
+    using PassedBatches::PassedBatches;
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
-        TokenBatch batch = data_.load(window, grains);
+        TokenBatch batch = data().load(window, grains);
         rows_ += batch.rows();
         return batch;
     }
     [[nodiscard]] int64_t rows() const { return rows_; }
 
 private:
-    const BatchSource& data_;
     mutable int64_t rows_ = 0;
 };
 
@@ -116,7 +114,7 @@ public:
             return loader_.window_from(position, size);
         };
         const BatchSource& data = way.batches == MeasuredWay::Batches::held ? held_ : source_;
-        const LoadAhead batches(data, window_from, way.plan.micro_batch_grains);
+        const LoadAhead batches(data, window_from);
         (void)window(batches, window_from(engine_.state.position));
         std::vector<WindowTimes> windows;
         const auto start = Clock::now();

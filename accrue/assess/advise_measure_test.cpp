@@ -33,16 +33,16 @@ RunInputs idle_inputs() {
 }
 
 // Full samples, whose loads are counted.
-class CountedSamples final : public BatchSource {
+class CountedSamples final : public PassedBatches {
 public:
+    explicit CountedSamples(const LongestSamples& samples) : PassedBatches(samples) {}
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
         ++loads_;
-        return samples_.load(window, grains);
+        return data().load(window, grains);
     }
     [[nodiscard]] int loads() const { return loads_; }
 
 private:
-    LongestSamples samples_{kSampleTokens};
     mutable std::atomic<int> loads_{0};
 };
 
@@ -60,7 +60,8 @@ protected:
 
     RunInputs inputs_ = idle_inputs();
     Pool pool_{1};
-    CountedSamples data_;
+    LongestSamples samples_{kSampleTokens};
+    CountedSamples data_{samples_};
 };
 
 TEST_F(MeasuredWaysTest, AWindowIsCountedAndStretchedToTheOneItStandsFor) {
@@ -97,20 +98,19 @@ TEST_F(MeasuredWaysTest, EveryWindowIsSynchronisedOnce) {
 }
 
 // Samples without a target.
-class SilentSamples final : public BatchSource {
+class SilentSamples final : public PassedBatches {
 public:
+    using PassedBatches::PassedBatches;
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
-        TokenBatch batch = samples_.load(window, grains);
+        TokenBatch batch = data().load(window, grains);
         std::fill(batch.targets.begin(), batch.targets.end(), -1);
         return batch;
     }
-
-private:
-    LongestSamples samples_{kSampleTokens};
+    [[nodiscard]] int64_t counted_tokens(const Window& /*window*/) const override { return 0; }
 };
 
 TEST_F(MeasuredWaysTest, DataThatCountsNoTokenIsRefused) {
-    const SilentSamples silent;
+    const SilentSamples silent(samples_);
     try {
         (void)measure(4, {.data = &silent});
         FAIL() << "nothing was thrown";

@@ -23,11 +23,12 @@ constexpr double kLongestStep = 2;  // seconds
 constexpr int64_t kFewTokens = 1024;
 
 // The longest samples, of random words.
-class RandomWords final : public BatchSource {
+class RandomWords final : public PassedBatches {
 public:
-    RandomWords(int64_t sample_tokens, int64_t vocabulary) : samples_(sample_tokens), vocabulary_(vocabulary) {}
+    // `samples` must outlive it.
+    RandomWords(const LongestSamples& samples, int64_t vocabulary) : PassedBatches(samples), vocabulary_(vocabulary) {}
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
-        TokenBatch batch = samples_.load(window, grains);
+        TokenBatch batch = data().load(window, grains);
         const auto word = [this](size_t place, uint64_t kind) {
             return static_cast<int32_t>(mix(kSeed, kind, place) % static_cast<uint64_t>(vocabulary_));
         };
@@ -39,7 +40,6 @@ public:
     }
 
 private:
-    LongestSamples samples_;
     int64_t vocabulary_;
 };
 
@@ -52,7 +52,8 @@ public:
           kernels_(make_kernels(device_of(settings.compute), pool, arena_)),
           watch_(*kernels_),
           engine_(settings, model, longest_sample, *kernels_, choices),
-          samples_(longest_sample, model.vocabulary),
+          samples_(longest_sample),
+          words_(samples_, model.vocabulary),
           grain_samples_(settings.window.grain_samples) {
         initialize_weights(engine_.model.parameters(), kSeed, engine_.put_weights());
         engine_.refresh_copy();
@@ -67,7 +68,7 @@ public:
         Stopwatch::Seconds best{};
         for (int attempt = 0; attempt <= kTries; ++attempt) {
             watch_.reset();
-            (void)run_step(engine_, samples_, window, never);
+            (void)run_step(engine_, words_, window, never);
             if (attempt == 1 || (attempt > 1 && total(watch_.seconds()) < total(best))) {
                 best = watch_.seconds();
             }
@@ -84,7 +85,8 @@ private:
     std::unique_ptr<Kernels> kernels_;
     Stopwatch watch_;
     Engine engine_;
-    RandomWords samples_;
+    LongestSamples samples_;
+    RandomWords words_;
     int64_t grain_samples_;
 };
 

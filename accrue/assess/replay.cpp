@@ -36,7 +36,7 @@ Replay replay(const RunFolder& folder, int64_t from, int64_t to, const Parts& pa
     if (from > 0) {
         load_state(engine, definition_of(inputs, engine.model.parameters()),
                    checkpoint_path(folder.checkpoints(), from));
-        engine.state.window_open = false;  // its grains are computed again
+        engine.state.open.reset();  // its grains are computed again
     } else {
         load_first_weights(engine, inputs.settings);
     }

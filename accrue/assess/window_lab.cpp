@@ -16,20 +16,19 @@ namespace accrue {
 namespace {
 
 // Sets the flag when half of the window's grains are loaded, so that the step stops before the next micro-batch.
-class StopsHalfWay final : public BatchSource {
+class StopsHalfWay final : public PassedBatches {
 public:
     StopsHalfWay(const BatchSource& data, const Engine& engine, StopFlag& stop)
-        : data_(data), engine_(engine), stop_(stop) {}
+        : PassedBatches(data), engine_(engine), stop_(stop) {}
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
         // Before the window is open, a step looks at one grain to find the first units.
-        if (engine_.state.window_open && grains.back() + 1 >= window.grains() / 2) {
+        if (engine_.state.open && grains.back() + 1 >= window.grains() / 2) {
             stop_ = true;
         }
-        return data_.load(window, grains);
+        return data().load(window, grains);
     }
 
 private:
-    const BatchSource& data_;
     const Engine& engine_;
     StopFlag& stop_;
 };
@@ -61,7 +60,10 @@ std::string checksum_of_state(Engine& engine) {
 }  // namespace
 
 Parts real_parts() {
-    return {.kernels = make_kernels, .step = run_step};
+    return {.kernels = make_kernels,
+            .step = [](Engine& engine, const BatchSource& data, const Window& window, const StopFlag& stop) {
+                return run_step(engine, data, window, stop);
+            }};
 }
 
 // Everything that a way of computing needs anew.
@@ -146,8 +148,7 @@ void WindowLab::begin(const Way& way) {
     }
     engine().state.step = step_ - 1;
     engine().state.position = window_.first;
-    engine().state.window_open = false;
-    engine().state.replays = 0;
+    engine().state.open.reset();
 }
 
 void WindowLab::add(const Window& window, const std::vector<int64_t>& grains, int64_t at_once, GradientSink& sink) {
@@ -193,11 +194,18 @@ Computed WindowLab::by_step(const Way& way) {
     return finished(report, seconds);
 }
 
+void WindowLab::open_window() {
+    const bool needs_tokens = engine().rules.need_tokens_of(window_);
+    WindowRecord record =
+        engine().record_of(window_, needs_tokens ? std::optional(loader_.counted_tokens(window_)) : std::nullopt);
+    record.units = units_;
+    engine().open(std::move(record));
+}
+
 Computed WindowLab::in_order(const Way& way, const std::vector<int64_t>& order) {
     begin(way);
     const auto start = Clock::now();
-    engine().sum.open(grains(), units_, engine().rounding_seed());
-    engine().state.window_open = true;
+    open_window();
     add(window_, order, engine().rules.micro_batch_grains, engine().sum);
     const StepReport report = finish_step();
     return finished(report, seconds_since(start));
@@ -206,8 +214,7 @@ Computed WindowLab::in_order(const Way& way, const std::vector<int64_t>& order) 
 Computed WindowLab::by_workers(const Way& way, int64_t workers) {
     begin(way);
     const auto start = Clock::now();
-    engine().sum.open(grains(), units_, engine().rounding_seed());
-    engine().state.window_open = true;
+    open_window();
     for (int64_t worker = 0; worker < workers; ++worker) {
         std::vector<int64_t> own;
         for (int64_t grain = worker; grain < grains(); grain += workers) {

@@ -96,6 +96,8 @@ private:
 
     void rebuild(const Way& way);
     void find_window(const WindowRequest& request);
+    // With the units of the first step that was computed, and no grain in the sums.
+    void open_window();
     [[nodiscard]] Computed finished(const StepReport& report, double seconds);
     [[nodiscard]] StepReport finish_step();
 

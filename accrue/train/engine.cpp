@@ -124,6 +124,15 @@ Engine::Rules rules_of(const Settings& settings, int64_t longest_sample) {
 
 }  // namespace
 
+bool Engine::Rules::need_tokens_of(const Window& taken) const {
+    return beta2_half_life_tokens > 0 || (taken.is_short && window.tokens > 0);
+}
+
+double Engine::Rules::beta2_of(int64_t counted_tokens) const {
+    return beta2_half_life_tokens > 0 ? beta2_for_half_life(beta2_half_life_tokens, static_cast<double>(counted_tokens))
+                                      : beta2;
+}
+
 double Engine::Rules::rate_of(const Window& taken, int64_t counted_tokens) const {
     if (!taken.is_short) {
         return rate;
@@ -194,6 +203,27 @@ void Engine::refresh_copy() {
     if (!weights.copy.empty()) {
         kernels.run(op::Cast{.input = weights.master, .dropout = {}, .output = weights.copy});
     }
+}
+
+WindowRecord Engine::record_of(const Window& window, std::optional<int64_t> counted_tokens) const {
+    const int64_t tokens = counted_tokens.value_or(0);
+    return {.window = window,
+            .step = state.step + 1,
+            .units = state.units,
+            .replay = 0,
+            .rate = rules.rate_of(window, tokens) * rules.schedule.factor(state.step),
+            .beta2 = rules.beta2_of(tokens),
+            .rounding_seed = rounding_seed(),
+            .counted_tokens = counted_tokens};
+}
+
+void Engine::open(WindowRecord record) {
+    sum.open(record.window.grains(), record.units, record.rounding_seed);
+    state.open = std::move(record);
+}
+
+int64_t Engine::finished_grains() const {
+    return state.open ? sum.ledger().finished() : 0;
 }
 
 uint64_t Engine::rounding_seed() const {

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "accrue/accumulate/gradient_sum.h"
 #include "accrue/accumulate/window.h"
+#include "accrue/accumulate/window_record.h"
 #include "accrue/model/decoder.h"
 #include "accrue/optim/optimizer.h"
 #include "accrue/optim/schedule.h"
@@ -45,8 +47,11 @@ struct Engine {
         double clip_norm = 0;
         uint64_t rounding_seed = 0;  // of stochastic sums
 
+        // Must the counted tokens of a window be known before its rate and its beta2 are?
+        [[nodiscard]] bool need_tokens_of(const Window& taken) const;
         // The peak rate of a window that counts so many tokens: a short one's follows its own size.
         [[nodiscard]] double rate_of(const Window& taken, int64_t counted_tokens) const;
+        [[nodiscard]] double beta2_of(int64_t counted_tokens) const;
     } rules;
 
     // What a run is between two steps, besides weights and moments.
@@ -55,10 +60,17 @@ struct Engine {
         DataPosition position;
         Units units;  // from the last applied step; empty before the first
         int64_t skipped_in_a_row = 0;
-        int64_t tokens = 0;        // counted so far
-        int64_t replays = 0;       // of the window that is open
-        bool window_open = false;  // sums hold some grains of the next window
+        int64_t tokens = 0;                     // counted so far
+        std::optional<WindowRecord> open = {};  // the window whose grains the sums hold, before its update
     } state;
+
+    // The record of the next window, with the units of the last applied step: none before the first one. The counted tokens
+    // must be given where the rules need them.
+    [[nodiscard]] WindowRecord record_of(const Window& window, std::optional<int64_t> counted_tokens) const;
+    // Begins a window, or begins it again: zero sums, no grain finished.
+    void open(WindowRecord record);
+    // Grains in the sums of the window that is open; 0 if none is.
+    [[nodiscard]] int64_t finished_grains() const;
 
     // Between any two micro-batches: what to keep and what to recompute. Takes or gives back the copy of the weights.
     void choose(const Choices& choices);
@@ -67,7 +79,7 @@ struct Engine {
     [[nodiscard]] Weights weights_to_read() const;
     // After the master changed by other means than the optimizer: renews the copy.
     void refresh_copy();
-    // What stochastic rounding in the next window depends on, besides grain, tensor and element.
+    // What stochastic rounding in the window that comes next depends on, besides grain, tensor and element.
     [[nodiscard]] uint64_t rounding_seed() const;
     // The fp32 master, on its way out; and where it comes in: refresh_copy() must follow.
     [[nodiscard]] ByteSource weights_source() const;

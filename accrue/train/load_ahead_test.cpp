@@ -38,6 +38,8 @@ public:
         return batch;
     }
 
+    [[nodiscard]] int64_t counted_tokens(const Window& window) const override { return window.samples; }
+    void announce(const Window& /*window*/, const LikelyGrains& /*next*/) const override {}
     void allow(int64_t loads) {
         const std::lock_guard lock(mutex_);
         allowed_ = loads;
@@ -61,51 +63,71 @@ private:
     int32_t broken_place_ = -1;
 };
 
-std::vector<int32_t> places(const LoadAhead& batches, int64_t first, std::vector<int64_t> grains) {
-    return batches.load(window_from({.place = first}), grains).tokens;
+using Grains = std::vector<int64_t>;
+using Of = LikelyGrains::Of;
+
+// Loads grains of the window at a place, and announces what is loaded next, as a step does.
+std::vector<int32_t> places(const LoadAhead& batches, int64_t first, const Grains& grains, const LikelyGrains& next) {
+    const Window window = window_from({.place = first});
+    const TokenBatch batch = batches.load(window, grains);
+    batches.announce(window, next);
+    return batch.tokens;
 }
 
 TEST(LoadAheadTest, ABatchIsGivenWhileTheNextOneIsStillLoading) {
     HeldSource source;
     source.allow(1);
-    const LoadAhead batches(source, window_from, 2);
-    EXPECT_EQ(places(batches, 0, {0, 1}), (std::vector<int32_t>{0, 1}));
+    const LoadAhead batches(source, window_from);
+    EXPECT_EQ(places(batches, 0, {0, 1}, {Of::this_window, {2}}), (std::vector<int32_t>{0, 1}));
     EXPECT_TRUE(source.starts(2)) << "the second batch is loaded before anybody asks";
     source.allow(2);
-    EXPECT_EQ(places(batches, 0, {2}), (std::vector<int32_t>{2}));
+    EXPECT_EQ(places(batches, 0, {2}, {Of::next_window, {0, 1}}), (std::vector<int32_t>{2}));
     EXPECT_TRUE(source.starts(3)) << "so is the first batch of the next window";
     source.allow(1'000'000);
 }
 
 TEST(LoadAheadTest, AnUndisturbedRunLoadsNothingTwice) {
     HeldSource source;
-    const LoadAhead batches(source, window_from, 2);
+    const LoadAhead batches(source, window_from);
     for (int32_t first = 0; first < 30; first += kWindowGrains) {
-        EXPECT_EQ(places(batches, first, {0, 1}), (std::vector<int32_t>{first, first + 1}));
-        EXPECT_EQ(places(batches, first, {2}), (std::vector<int32_t>{first + 2}));
+        EXPECT_EQ(places(batches, first, {0, 1}, {Of::this_window, {2}}), (std::vector<int32_t>{first, first + 1}));
+        EXPECT_EQ(places(batches, first, {2}, {Of::next_window, {0, 1}}), (std::vector<int32_t>{first + 2}));
     }
     ASSERT_TRUE(source.starts(21));
     EXPECT_EQ(source.started(), 21) << "20 batches, and one ahead";
 }
 
+TEST(LoadAheadTest, GrainsThatDoNotFollowEachOtherAreLoadedAheadAsTheyWereAnnounced) {
+    HeldSource source;
+    const LoadAhead batches(source, window_from);
+    EXPECT_EQ(places(batches, 0, {2}, {Of::this_window, {0}}), (std::vector<int32_t>{2}));
+    EXPECT_EQ(places(batches, 0, {0}, {Of::next_window, {1, 2, 3, 4}}), (std::vector<int32_t>{0}));
+    EXPECT_EQ(places(batches, 3, {1, 2}, {Of::next_window, {0}}), (std::vector<int32_t>{4, 5}))
+        << "of a next window, grains that it does not have are left out";
+    ASSERT_TRUE(source.starts(4));
+    EXPECT_EQ(source.started(), 4) << "3 batches, and one ahead";
+}
+
 TEST(LoadAheadTest, AWrongGuessGivesWhatWasAskedFor) {
     HeldSource source;
-    const LoadAhead batches(source, window_from, 2);
-    EXPECT_EQ(places(batches, 0, {0}), (std::vector<int32_t>{0}));
-    EXPECT_EQ(places(batches, 0, {0, 1}), (std::vector<int32_t>{0, 1})) << "the first grain alone gave the units";
-    EXPECT_EQ(places(batches, 0, {2}), (std::vector<int32_t>{2}));
-    EXPECT_EQ(places(batches, 0, {0, 1}), (std::vector<int32_t>{0, 1})) << "a replay";
-    EXPECT_EQ(places(batches, 6, {1}), (std::vector<int32_t>{7})) << "another window, resumed in the middle";
+    const LoadAhead batches(source, window_from);
+    const LikelyGrains rest{Of::this_window, {1, 2}};
+    EXPECT_EQ(places(batches, 0, {0}, rest), (std::vector<int32_t>{0}));
+    EXPECT_EQ(places(batches, 0, {0, 1}, rest), (std::vector<int32_t>{0, 1}));
+    EXPECT_EQ(places(batches, 0, {2}, rest), (std::vector<int32_t>{2})) << "grain 1 was taken back";
+    EXPECT_EQ(places(batches, 0, {0, 1}, rest), (std::vector<int32_t>{0, 1})) << "a replay";
+    EXPECT_EQ(places(batches, 6, {1}, rest), (std::vector<int32_t>{7})) << "another window, resumed in the middle";
 }
 
 TEST(LoadAheadTest, AnErrorComesOnlyToWhoAsksForThatBatch) {
     HeldSource source;
     source.break_at(1);
-    const LoadAhead batches(source, window_from, 1);
-    EXPECT_EQ(places(batches, 0, {0}), (std::vector<int32_t>{0}));
-    EXPECT_EQ(places(batches, 0, {2}), (std::vector<int32_t>{2}));
-    EXPECT_EQ(places(batches, 0, {0}), (std::vector<int32_t>{0}));
-    EXPECT_THROW((void)places(batches, 0, {1}), Error);
+    const LoadAhead batches(source, window_from);
+    const LikelyGrains broken{Of::this_window, {1}};
+    EXPECT_EQ(places(batches, 0, {0}, broken), (std::vector<int32_t>{0}));
+    EXPECT_EQ(places(batches, 0, {2}, broken), (std::vector<int32_t>{2}));
+    EXPECT_EQ(places(batches, 0, {0}, broken), (std::vector<int32_t>{0}));
+    EXPECT_THROW((void)places(batches, 0, {1}, broken), Error);
 }
 
 }  // namespace

@@ -65,6 +65,14 @@ TokenBatch Loader::load(const Window& window, std::span<const int64_t> grains) c
     return batch;
 }
 
+int64_t Loader::counted_tokens(const Window& window) const {
+    int64_t tokens = 0;
+    for (int64_t place = window.first.place; place < window.first.place + window.samples; ++place) {
+        tokens += data_.weight(order_.sample_at(window.first.epoch, place));
+    }
+    return tokens;
+}
+
 Window Loader::window_from(const DataPosition& position, const WindowSize& size) const {
     return window_at(position, order_.size(), size,
                      [&](int64_t place) { return data_.weight(order_.sample_at(position.epoch, place)); });

@@ -9,84 +9,16 @@
 #include "accrue/base/error.h"
 #include "accrue/base/hash.h"
 #include "accrue/model/model_folder.h"
+#include "accrue/train/stored_window.h"
 
 namespace accrue {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kStateVersion = 1;
-
-std::span<const std::byte> bytes_of_values(const auto& values) {
-    return std::as_bytes(std::span(values));
-}
-
-// The ledger of an open window as arrays, so that doubles keep their bits.
-struct LedgerArrays {
-    std::vector<uint8_t> finished;
-    std::vector<double> loss_sum;
-    std::vector<int64_t> counted_tokens;
-    std::vector<double> squares;
-    std::vector<float> largest;
-    std::vector<uint8_t> finite;
-
-    explicit LedgerArrays(const GrainLedger& ledger) {
-        for (int64_t grain = 0; grain < ledger.grains(); ++grain) {
-            finished.push_back(ledger.grain(grain).finished ? 1 : 0);
-            loss_sum.push_back(ledger.grain(grain).loss_sum);
-            counted_tokens.push_back(ledger.grain(grain).counted_tokens);
-            for (int64_t tensor = 0; tensor < ledger.tensors(); ++tensor) {
-                const GrainRecord& record = ledger.record(grain, tensor);
-                squares.push_back(record.squares);
-                largest.push_back(record.largest);
-                finite.push_back(record.not_finite ? 0 : 1);
-            }
-        }
-    }
-
-    [[nodiscard]] std::vector<TensorToStore> tensors() const {
-        const auto grains = static_cast<int64_t>(finished.size());
-        const int64_t each = grains > 0 ? static_cast<int64_t>(squares.size()) / grains : 0;
-        return {{"finished", "U8", {grains}, bytes_of_values(finished)},
-                {"loss_sum", "F64", {grains}, bytes_of_values(loss_sum)},
-                {"counted_tokens", "I64", {grains}, bytes_of_values(counted_tokens)},
-                {"squares", "F64", {grains, each}, bytes_of_values(squares)},
-                {"largest", "F32", {grains, each}, bytes_of_values(largest)},
-                {"finite", "U8", {grains, each}, bytes_of_values(finite)}};
-    }
-};
-
-template <class T>
-std::vector<T> read_array(const SafetensorsFile& file, const std::string& name, int64_t elements) {
-    const StoredTensor& tensor = file.at(name);
-    std::vector<T> values(static_cast<size_t>(elements));
-    if (tensor.bytes != static_cast<int64_t>(values.size() * sizeof(T))) {
-        throw Error(cat(file.path().string(), ": ", name, " has ", tensor.bytes, " bytes instead of ",
-                        values.size() * sizeof(T)));
-    }
-    file.read_bytes(tensor, std::as_writable_bytes(std::span(values)));
-    return values;
-}
-
-GrainLedger read_ledger(const SafetensorsFile& file, int64_t tensors) {
-    const int64_t grains = file.at("finished").elements();
-    GrainLedger ledger(grains, tensors);
-    const auto finished = read_array<uint8_t>(file, "finished", grains);
-    const auto loss_sum = read_array<double>(file, "loss_sum", grains);
-    const auto counted = read_array<int64_t>(file, "counted_tokens", grains);
-    const auto squares = read_array<double>(file, "squares", grains * tensors);
-    const auto largest = read_array<float>(file, "largest", grains * tensors);
-    const auto finite = read_array<uint8_t>(file, "finite", grains * tensors);
-    for (int64_t grain = 0; grain < grains; ++grain) {
-        const auto g = static_cast<size_t>(grain);
-        ledger.grain(grain) = {.finished = finished[g] != 0, .loss_sum = loss_sum[g], .counted_tokens = counted[g]};
-        for (int64_t tensor = 0; tensor < tensors; ++tensor) {
-            const auto i = static_cast<size_t>(grain * tensors + tensor);
-            ledger.record(grain, tensor) = {.squares = squares[i], .largest = largest[i], .not_finite = finite[i] == 0};
-        }
-    }
-    return ledger;
-}
+// Version 1 knew less of an open window (stored_window.cpp reads it).
+constexpr int kStateVersion = 2;
+constexpr int kOldestStateVersion = 1;
 
 std::string name_of(const StoredMoment::Part& part, const ParameterList& parameters) {
     return cat(parameters.of_gradient(part.tensor).name, part.suffix);
@@ -199,9 +131,7 @@ Json state_json(const Engine& engine, const std::string& definition, const std::
                  {"tokens", state.tokens},
                  {"skipped_in_a_row", state.skipped_in_a_row},
                  {"units", state.units.exponents()},
-                 {"window_open", state.window_open},
-                 {"window_units", state.window_open ? engine.sum.units().exponents() : std::vector<int32_t>()},
-                 {"window_replays", state.replays},
+                 {"window", stored_window(engine)},
                  {"updates", counters.updates},
                  {"beta1_power", counters.beta1_power},
                  {"beta2_power", counters.beta2_power},
@@ -283,11 +213,11 @@ void save_state(Engine& engine, const std::string& definition, const std::filesy
     for (const StoredMoment& moment : engine.optimizer->moments()) {
         files.push_back({.name = moment.name, .tensors = moment_tensors(engine.kernels, parameters, moment)});
     }
-    const LedgerArrays ledger(engine.sum.ledger());
-    if (engine.state.window_open) {
-        auto tensors = ledger.tensors();
-        tensors.push_back(sums_tensor(engine.sum));
-        files.push_back({.name = "window", .tensors = std::move(tensors)});
+    std::vector<std::byte> ledger;
+    if (engine.finished_grains() > 0) {
+        ledger = engine.sum.ledger().to_bytes();
+        files.push_back({.name = "window",
+                         .tensors = {{kStoredLedger, "U8", {std::ssize(ledger)}, ledger}, sums_tensor(engine.sum)}});
     }
     write_checkpoint(checkpoints, engine.state.step, files, state_json(engine, definition, numerics).dump(2) + "\n",
                      work);
@@ -300,9 +230,9 @@ void load_state(Engine& engine, const std::string& definition, const std::filesy
 void load_state(Engine& engine, const std::string& definition, const CheckpointReader& reader, const LongWork& work) {
     const std::filesystem::path& checkpoint = reader.path();
     const Json json = Json::parse(reader.state_json());
-    if (json.at("version") != kStateVersion) {
+    if (json.at("version") < kOldestStateVersion || json.at("version") > kStateVersion) {
         throw Error(cat(checkpoint.string(), " has format version ", json.at("version").dump(),
-                        ", this program reads version ", kStateVersion, "."));
+                        ", this program reads versions ", kOldestStateVersion, " to ", kStateVersion, "."));
     }
     check_definition(checkpoint, json.at("definition"), Json::parse(definition));
     const ParameterList& parameters = engine.model.parameters();
@@ -319,13 +249,10 @@ void load_state(Engine& engine, const std::string& definition, const CheckpointR
                     .position = {.epoch = json.at("epoch"), .place = json.at("place")},
                     .units = Units(json.at("units").get<std::vector<int32_t>>()),
                     .skipped_in_a_row = json.at("skipped_in_a_row"),
-                    .tokens = json.at("tokens"),
-                    .replays = json.at("window_replays"),
-                    .window_open = json.at("window_open")};
-    if (engine.state.window_open) {
+                    .tokens = json.at("tokens")};
+    if (has_open_window(json)) {
         const SafetensorsFile& window = reader.file("window");
-        engine.sum.restore(read_ledger(window, std::ssize(engine.sum.tensors())),
-                           Units(json.at("window_units").get<std::vector<int32_t>>()), engine.rounding_seed());
+        restore_window(engine, json, window);
         const StoredTensor& sums = window.at("sums");
         if (sums.bytes != std::ssize(engine.sum.device_bytes())) {
             throw Error(cat(window.path().string(), ": sums has ", sums.bytes, " bytes instead of ",

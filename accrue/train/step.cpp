@@ -3,90 +3,89 @@
 #include <algorithm>
 #include <cmath>
 
-#include "accrue/accumulate/gradient_probe.h"
 #include "accrue/base/clock.h"
+#include "accrue/dist/alone.h"
+#include "accrue/train/open_window.h"
 
 namespace accrue {
 namespace {
 
-// Measures the first grain that counts anything, from which a run's first units come. Everybody computes the same.
-Units first_units(Engine& engine, const BatchSource& data, const Window& window) {
-    std::vector<GradientProbe::Shape> shapes;
-    for (const SumTensor& tensor : engine.sum.tensors()) {
-        shapes.push_back({.rows = tensor.rows, .columns = tensor.columns});
+// How long this process took for its own grains, replays included.
+struct GrainTimes {
+    double total = 0;
+    double max = 0;
+    double data_wait = 0;
+    int64_t grains = 0;
+
+    void add(int64_t count, double seconds, double wait) {
+        total += seconds;
+        max = std::max(max, seconds / static_cast<double>(count));
+        data_wait += wait;
+        grains += count;
     }
-    for (int64_t grain = 0; grain < window.grains(); ++grain) {
-        const TokenBatch batch = data.load(window, std::span(&grain, 1));
-        if (std::any_of(batch.targets.begin(), batch.targets.end(), [](int32_t target) { return target >= 0; })) {
-            GradientProbe probe(shapes, window.grains(), engine.kernels);
-            engine.model.forward_backward(batch, engine.weights_to_read(), probe);
-            return Units::first(probe.ledger().largest());
+};
+
+// Adds the grains that are mine, micro-batch by micro-batch, until none is left for me or I am to stop.
+Reducer::Wish add_my_grains(Engine& engine, Assignment& assignment, const BatchSource& data, const StopFlag& stop,
+                            GrainTimes& times) {
+    const Window& window = engine.state.open->window;
+    const int64_t most = engine.rules.micro_batch_grains;
+    assignment.begin(*engine.state.open, engine.sum.ledger());
+    while (!stop) {
+        const std::vector<int64_t> grains = assignment.next(most);
+        if (grains.empty()) {
+            return Reducer::Wish::go_on;
         }
+        const auto start = Clock::now();
+        const TokenBatch batch = data.load(window, grains);
+        const double wait = seconds_since(start);
+        data.announce(window, assignment.likely_next(most));  // loaded while these are computed
+        engine.model.forward_backward(batch, engine.weights_to_read(), engine.sum);
+        times.add(std::ssize(grains), seconds_since(start) - wait, wait);
     }
-    return Units::first(std::vector<float>(shapes.size(), 0.0F));  // nothing counts: the window will be skipped
+    return Reducer::Wish::stop;
 }
 
-void open_window(Engine& engine, const BatchSource& data, const Window& window) {
-    if (engine.state.window_open) {
-        return;  // resumed in the middle
+// The window is not complete and somebody wants to stop: what there is of it goes to one keeper.
+void leave_open(Engine& engine, Reducer& reducer) {
+    if (reducer.gather(engine.sum) == Reducer::Role::other) {
+        engine.open(*engine.state.open);
     }
-    const bool needs_units = engine.sum.kind() == SumKind::exact && engine.state.units.empty();
-    engine.sum.open(window.grains(), needs_units ? first_units(engine, data, window) : engine.state.units,
-                    engine.rounding_seed());
-    engine.state.window_open = true;
-    engine.state.replays = 0;
 }
 
-// If the window's sums may not have fitted, begins it again with coarser units. A window with a bad value is skipped
-// anyway.
-bool must_replay(Engine& engine, const Window& window) {
-    if (engine.sum.kind() != SumKind::exact || engine.sum.ledger().first_bad()) {
+// If the window's sums may not have fitted, begins it again with coarser units. Everybody decides by the same facts. A window
+// with a bad value is skipped anyway.
+bool must_replay(Engine& engine, const GrainLedger& everyone) {
+    if (engine.sum.kind() != SumKind::exact || everyone.first_bad()) {
         return false;
     }
-    const auto too_large = engine.sum.units().overflowing(engine.sum.ledger().largest(), window.grains());
+    WindowRecord record = *engine.state.open;
+    const auto too_large = record.units.overflowing(everyone.largest(), everyone.grains());
     if (too_large.empty()) {
         return false;
     }
-    engine.sum.open(window.grains(), engine.sum.units().coarser(too_large));
-    ++engine.state.replays;
+    record.units = record.units.coarser(too_large);
+    ++record.replay;
+    engine.open(std::move(record));
     return true;
 }
 
-// Adds the window's missing grains, again and again until they fit. False if stopped before.
-bool add_all_grains(Engine& engine, const BatchSource& data, const Window& window, const StopFlag& stop,
-                    StepReport& report) {
-    double total = 0;
-    do {
-        const auto micro_batches = cut(engine.sum.ledger().missing(), engine.rules.micro_batch_grains);
-        for (const MicroBatch& micro_batch : micro_batches) {
-            if (stop) {
-                return false;
-            }
-            const auto start = Clock::now();
-            const TokenBatch batch = data.load(window, micro_batch.grains);
-            const double wait = seconds_since(start);
-            engine.model.forward_backward(batch, engine.weights_to_read(), engine.sum);
-            const double seconds = seconds_since(start) - wait;
-            report.data_wait_seconds += wait;
-            report.grain_seconds_max =
-                std::max(report.grain_seconds_max, seconds / static_cast<double>(micro_batch.grains.size()));
-            total += seconds;
-        }
-    } while (must_replay(engine, window));
-    report.grain_seconds_mean = total / static_cast<double>(window.grains() * (engine.state.replays + 1));
-    return true;
-}
-
-// An update takes every grain of its window, or does not happen: the law hangs on it, and a data source or a model of
-// another kind could leave one out.
-void require_all_grains(const GrainLedger& ledger, const Window& window, int64_t step) {
+// An update takes every grain of its window once, or does not happen: the law hangs on it, and a data source, a model or an
+// exchange of another kind could leave one out.
+void require_all_grains(const GrainLedger& ledger, const WindowRecord& record) {
+    const int64_t grains = record.window.grains();
     const std::vector<int64_t> missing = ledger.missing();
-    if (ledger.grains() != window.grains() || !missing.empty()) {
-        throw Error(cat("step ", step, ": the sums hold ", ledger.grains() - std::ssize(missing), " of the window's ",
-                        window.grains(), " grains",
-                        missing.empty() ? std::string() : cat(", and grain ", missing.front(), " is the first missing"),
+    const auto fail = [&](const std::string& what) {
+        throw Error(cat("step ", record.step, ": the sums hold ", what,
                         ". The weights were not changed. This is a fault of the program: please report it with your ",
                         "run.toml."));
+    };
+    if (ledger.grains() != grains || !missing.empty()) {
+        fail(cat(ledger.finished(), " of the window's ", grains, " grains",
+                 missing.empty() ? std::string() : cat(", and grain ", missing.front(), " is the first missing")));
+    }
+    if (record.counted_tokens.value_or(ledger.counted_tokens()) != ledger.counted_tokens()) {
+        fail(cat(ledger.counted_tokens(), " tokens, but the window counts ", *record.counted_tokens));
     }
 }
 
@@ -123,33 +122,22 @@ void update_weights(Engine& engine, StepReport& report) {
     }
 }
 
-void finish_window(Engine& engine, const Window& window) {
-    engine.state.position = window.next();
-    engine.state.window_open = false;
-    ++engine.state.step;
-}
-
-}  // namespace
-
-std::optional<StepReport> run_step(Engine& engine, const BatchSource& data, const Window& window,
-                                   const StopFlag& stop) {
-    const auto start = Clock::now();
-    StepReport report{.step = engine.state.step + 1, .window = window};
-    open_window(engine, data, window);
-    if (!add_all_grains(engine, data, window, stop, report)) {
-        return std::nullopt;
-    }
+// What is known of the complete window before its update.
+StepReport report_of(const Engine& engine, const GrainTimes& times) {
+    const WindowRecord& record = *engine.state.open;
     const GrainLedger& ledger = engine.sum.ledger();
-    require_all_grains(ledger, window, report.step);
-    const Engine::Rules& rules = engine.rules;
-    report.tokens = ledger.counted_tokens();
-    report.replays = engine.state.replays;
-    report.micro_batches = (window.grains() + rules.micro_batch_grains - 1) / rules.micro_batch_grains;
-    report.rate = rules.rate_of(window, report.tokens) * rules.schedule.factor(engine.state.step);
-    report.beta2 = rules.beta2_half_life_tokens > 0
-                       ? beta2_for_half_life(rules.beta2_half_life_tokens, static_cast<double>(report.tokens))
-                       : rules.beta2;
-    report.skip_reason = reason_to_skip(engine, ledger);
+    const int64_t at_once = engine.rules.micro_batch_grains;
+    StepReport report{.step = record.step,
+                      .window = record.window,
+                      .tokens = ledger.counted_tokens(),
+                      .micro_batches = (record.window.grains() + at_once - 1) / at_once,
+                      .rate = record.rate,
+                      .beta2 = record.beta2,
+                      .skip_reason = reason_to_skip(engine, ledger),
+                      .replays = record.replay,
+                      .grain_seconds_mean = times.total / static_cast<double>(std::max<int64_t>(1, times.grains)),
+                      .grain_seconds_max = times.max,
+                      .data_wait_seconds = times.data_wait};
     report.skipped = !report.skip_reason.empty();
     if (const auto bad = ledger.first_bad()) {
         report.bad_grain = bad->grain;
@@ -157,16 +145,50 @@ std::optional<StepReport> run_step(Engine& engine, const BatchSource& data, cons
     if (report.tokens > 0 && std::isfinite(ledger.loss_sum())) {
         report.loss = ledger.loss_sum() / static_cast<double>(report.tokens);
     }
+    return report;
+}
 
+void close_window(Engine& engine, const StepReport& report) {
+    const bool broken = report.skipped && (report.bad_grain || report.tokens > 0);
+    engine.state.skipped_in_a_row = broken ? engine.state.skipped_in_a_row + 1 : 0;
+    engine.state.tokens += report.tokens;
+    engine.state.position = report.window.next();
+    engine.state.step = report.step;
+    engine.state.open.reset();
+}
+
+}  // namespace
+
+std::optional<StepReport> run_step(Engine& engine, const Workers& workers, const BatchSource& data,
+                                   const Window& window, const StopFlag& stop) {
+    const auto start = Clock::now();
+    GrainTimes times;
+    open_window(engine, data, window);
+    for (bool fits = false; !fits;) {
+        const auto wish = add_my_grains(engine, workers.assignment, data, stop, times);
+        const auto [everyone, stops] = workers.reducer.agree(engine.sum.ledger(), wish);
+        if (stops && everyone.finished() < everyone.grains()) {
+            leave_open(engine, workers.reducer);
+            return std::nullopt;
+        }
+        fits = !must_replay(engine, everyone);
+    }
+    workers.reducer.add_everyones(engine.sum);
+    require_all_grains(engine.sum.ledger(), *engine.state.open);
+
+    StepReport report = report_of(engine, times);
     if (!report.skipped) {
         update_weights(engine, report);
     }
-    engine.state.tokens += report.tokens;
-    const bool broken = report.skipped && (report.bad_grain || report.tokens > 0);
-    engine.state.skipped_in_a_row = broken ? engine.state.skipped_in_a_row + 1 : 0;
-    finish_window(engine, window);
+    close_window(engine, report);
     report.seconds = seconds_since(start);
     return report;
+}
+
+std::optional<StepReport> run_step(Engine& engine, const BatchSource& data, const Window& window,
+                                   const StopFlag& stop) {
+    Alone alone;
+    return run_step(engine, alone.workers(), data, window, stop);
 }
 
 }  // namespace accrue

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "accrue/accumulate/statistics.h"
+#include "accrue/dist/workers.h"
 #include "accrue/train/engine.h"
 
 namespace accrue {
@@ -35,9 +36,15 @@ struct StepReport {
     double data_wait_seconds = 0;
 };
 
-// One optimizer step: every grain of the window that is not in the sums yet, then one update. Nothing if `stop` was set
-// before the window was complete: the sums then hold what was done, and the next call goes on from there. An error, and no
-// update, if the data left a grain out.
+// One optimizer step of everybody together: every grain of the window that is not in the sums yet, then one update, which
+// all compute alike. All workers call it with the same window. Nothing if somebody's `stop` was set before the window was
+// complete: it stays open, one worker's sums hold all that was done, and the next call goes on from there, with whatever
+// workers there are then. If another worker is lost, what `workers` throws comes out, and the next call goes on from the own
+// sums. An error, and no update, if the data left a grain out.
+[[nodiscard]] std::optional<StepReport> run_step(Engine& engine, const Workers& workers, const BatchSource& data,
+                                                 const Window& window, const StopFlag& stop);
+
+// The same for one process alone.
 [[nodiscard]] std::optional<StepReport> run_step(Engine& engine, const BatchSource& data, const Window& window,
                                                  const StopFlag& stop);
 

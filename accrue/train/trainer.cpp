@@ -54,9 +54,7 @@ public:
           kernels_(make_kernels_in_memory()),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, plan_.plan().choices),
           loader_(*inputs.train, sample_order_of(inputs.settings, inputs.train->size())),
-          batches_(
-              loader_, [this](const DataPosition& position) { return window_from(position); },
-              engine_.rules.micro_batch_grains),
+          batches_(loader_, [this](const DataPosition& position) { return window_from(position); }),
           watched_(batches_, progress.watch()),
           definition_(definition_of(inputs, engine_.model.parameters())) {
         follow_plan();
@@ -130,7 +128,6 @@ void Trainer::follow_plan() {
     const Plan& plan = plan_.plan();
     engine_.choose(plan.choices);
     engine_.rules.micro_batch_grains = plan.micro_batch_grains;
-    batches_.set_micro_batch_grains(plan.micro_batch_grains);
     arena_.keep(plan.arena_bytes);
 }
 
@@ -384,8 +381,7 @@ void Trainer::finish(const StopFlag& stop) {
 // Keeps what is not on disk yet. A run that has done nothing has nothing to keep.
 void Trainer::stop_here() {
     summary_.end = TrainSummary::End::stopped;
-    const GrainLedger& ledger = engine_.sum.ledger();
-    summary_.grains_of_open_window = engine_.state.window_open ? ledger.grains() - std::ssize(ledger.missing()) : 0;
+    summary_.grains_of_open_window = engine_.finished_grains();
     const bool is_saved = progress_.watch().saved_step == engine_.state.step || engine_.state.step == 0;
     if (summary_.grains_of_open_window > 0 || !is_saved) {
         save_checkpoint();
@@ -402,8 +398,7 @@ TrainSummary Trainer::run(const StopFlag& stop) {
             follow_plan();
             progress_.note(change->note);
         }
-        const auto report =
-            stop ? std::nullopt : run_step(engine_, watched_, window_from(engine_.state.position), stop);
+        const auto report = run_step(engine_, watched_, window_from(engine_.state.position), stop);
         if (report) {
             after_step(*report, metrics, stop);
         }

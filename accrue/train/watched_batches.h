@@ -7,10 +7,10 @@
 namespace accrue {
 
 // Passes batches on, and tells how long micro-batches take: each from its loading to the next one's. For one thread.
-class WatchedBatches final : public BatchSource {
+class WatchedBatches final : public PassedBatches {
 public:
     // Both must outlive it.
-    WatchedBatches(const BatchSource& data, RunWatch& watch) : data_(data), watch_(watch) {}
+    WatchedBatches(const BatchSource& data, RunWatch& watch) : PassedBatches(data), watch_(watch) {}
 
     // What happens until the next load is no micro-batch.
     void pause() { has_begun_ = false; }
@@ -21,7 +21,7 @@ public:
         }
         has_begun_ = true;
         begin_ = Clock::now();
-        return data_.load(window, grains);
+        return data().load(window, grains);
     }
 
     [[nodiscard]] static int64_t milliseconds_since(Clock::time_point start) {
@@ -29,7 +29,6 @@ public:
     }
 
 private:
-    const BatchSource& data_;
     RunWatch& watch_;
     mutable bool has_begun_ = false;
     mutable Clock::time_point begin_;

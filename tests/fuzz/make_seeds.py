@@ -146,5 +146,19 @@ def token_cache():
     write("token_cache", "documents", b"".join(struct.pack("<qqQQiIq", *record) for record in records))
 
 
-for make in [tokenizer_json, tokenizer_ranks, all_safetensors, gguf, jsonl, bin_files, model_config, chat_template, token_cache]:
+def ledger():
+    records = struct.pack("<dfB", 1.5, 0.5, 1) + struct.pack("<dfB", 2.5, 0.25, 0)
+    grains = [struct.pack("<qdq", number, 3.5, 7) + records for number in [0, 2]]
+    write("ledger", "two", b"gledger1" + struct.pack("<3q", 3, 2, len(grains)) + b"".join(grains))
+
+
+def window_record():
+    record = {"step": 3, "epoch": 1, "place": 28, "samples": 5, "grain_samples": 2, "ends_epoch": True, "is_short": True,
+              "replay": 1, "rate": 0.01, "beta2": 0.95, "rounding_seed": 2**64 - 1, "units": [-40, -24]}
+    write("window_record", "plain", json.dumps(record))
+    write("window_record", "tokens", json.dumps(dict(record, counted_tokens=60)))
+
+
+for make in [tokenizer_json, tokenizer_ranks, all_safetensors, gguf, jsonl, bin_files, model_config, chat_template, token_cache,
+             ledger, window_record]:
     make()

@@ -15,7 +15,7 @@ void without_errors(std::string_view bytes) {
     }
 }
 
-constexpr std::array<Parser, 11> kParsers = {{
+constexpr std::array<Parser, 13> kParsers = {{
     {"tokenizer_json", without_errors<run_tokenizer_json>},
     {"tokenizer_ranks", without_errors<run_tokenizer_ranks>},
     {"sentencepiece", without_errors<run_sentencepiece>},
@@ -27,6 +27,8 @@ constexpr std::array<Parser, 11> kParsers = {{
     {"chat_template", without_errors<run_chat_template>},
     {"bin", without_errors<run_bin>},
     {"token_cache", without_errors<run_token_cache>},
+    {"ledger", without_errors<run_ledger>},
+    {"window_record", without_errors<run_window_record>},
 }};
 
 }  // namespace

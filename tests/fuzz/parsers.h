@@ -12,7 +12,7 @@ struct Parser {
     void (*run)(std::string_view bytes);
 };
 
-// All kinds of file that come from others.
+// All kinds of file, and of message, that come from others.
 [[nodiscard]] std::span<const Parser> parsers();
 
 // What parsers() lists, one file each.
@@ -27,5 +27,7 @@ void run_jsonl(std::string_view bytes);
 void run_chat_template(std::string_view bytes);
 void run_bin(std::string_view bytes);
 void run_token_cache(std::string_view bytes);
+void run_ledger(std::string_view bytes);
+void run_window_record(std::string_view bytes);
 
 }  // namespace accrue::fuzz
