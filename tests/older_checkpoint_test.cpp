@@ -83,7 +83,7 @@ Json state_of_version_1(const std::string& saved, const Engine& engine) {
 
 // Saves a run as version 1 did, and returns the checkpoint.
 std::filesystem::path save_as_version_1(TestRun& run, const std::filesystem::path& folder) {
-    save_state(run.engine, definition_of(run.inputs, run.engine.model.parameters()), folder / "now");
+    save_state(run.engine, definition_of(run.inputs, run.engine.model->parameters()), folder / "now");
     const CheckpointReader saved(checkpoint_path(folder / "now", run.engine.state.step));
     std::vector<std::pair<std::string, std::vector<Owned>>> files;
     for (const char* name : {"weights", "first_moment", "second_moment", "window"}) {
@@ -125,7 +125,7 @@ protected:
     }
     [[nodiscard]] std::string resumed_from(const std::filesystem::path& checkpoint, int64_t steps) const {
         TestRun run(settings(), 2);
-        load_state(run.engine, definition_of(run.inputs, run.engine.model.parameters()), checkpoint);
+        load_state(run.engine, definition_of(run.inputs, run.engine.model->parameters()), checkpoint);
         return run.run(steps);
     }
 

@@ -296,7 +296,7 @@ TEST_F(StoppedWorkersTest, TheKeepersCheckpointHasEverythingForAnyNumberOfWorker
     const std::string expected = bits_of_one();
     Workforce stopped(settings(), {.shares = {1, 3, 0}});
     stop_in_a_window(stopped);
-    const std::string definition = definition_of(stopped[0].inputs, stopped[0].engine.model.parameters());
+    const std::string definition = definition_of(stopped[0].inputs, stopped[0].engine.model->parameters());
     save_state(stopped[0].engine, definition, folder_ / "keeper");
     save_state(stopped[1].engine, definition, folder_ / "other");
     const auto load = [&](TestRun& run, const std::string& from) {

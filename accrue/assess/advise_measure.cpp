@@ -97,7 +97,7 @@ public:
           world_(world),
           source_(world.data != nullptr ? *world.data : loader_),
           held_(source_) {
-        initialize_weights(engine_.model.parameters(), static_cast<uint64_t>(inputs.settings.run.seed),
+        initialize_weights(engine_.model->parameters(), static_cast<uint64_t>(inputs.settings.run.seed),
                            engine_.put_weights());
         engine_.refresh_copy();
     }

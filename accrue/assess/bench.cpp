@@ -142,7 +142,7 @@ StepsMeasurement measure_steps(const BenchRequest& request) {
     const auto kernels = make_cpu_kernels(pool, arena);
     Stopwatch watch(*kernels);
     Engine engine(settings, model, request.sequence, *kernels, choices);
-    initialize_weights(engine.model.parameters(), kSeed, engine.put_weights(), {.pool = &pool});
+    initialize_weights(engine.model->parameters(), kSeed, engine.put_weights(), {.pool = &pool});
     engine.refresh_copy();
 
     const Window window{.samples = request.samples, .grain_samples = settings.window.grain_samples};
@@ -152,7 +152,7 @@ StepsMeasurement measure_steps(const BenchRequest& request) {
         .lasting_rates = {},
         .undisturbed_seconds = 0,
         .window_tokens = request.samples * request.sequence,
-        .parameters = engine.model.parameters().elements(),
+        .parameters = engine.model->parameters().elements(),
         .grain_samples = window.grain_samples,
         .grains = window.grains(),
         .micro_batches = (window.grains() + engine.rules.micro_batch_grains - 1) / engine.rules.micro_batch_grains,

@@ -43,7 +43,7 @@ using Gradients = std::vector<std::vector<double>>;
 Gradients gradients_of(const Settings& settings, const ModelConfig& model, const Choices& choices, Kernels& kernels) {
     const int64_t tokens = settings.data.sequence_length;
     Engine engine(settings, model, tokens, kernels, choices);
-    initialize_weights(engine.model.parameters(), 1, engine.put_weights());
+    initialize_weights(engine.model->parameters(), 1, engine.put_weights());
     engine.refresh_copy();
     std::vector<int32_t> words;
     for (int64_t i = 0; i <= tokens; ++i) {

@@ -55,7 +55,7 @@ public:
           samples_(longest_sample),
           words_(samples_, model.vocabulary),
           grain_samples_(settings.window.grain_samples) {
-        initialize_weights(engine_.model.parameters(), kSeed, engine_.put_weights());
+        initialize_weights(engine_.model->parameters(), kSeed, engine_.put_weights());
         engine_.refresh_copy();
     }
 

@@ -70,7 +70,7 @@ private:
 void Verifier::describe(const WindowRequest& request) {
     const Settings& settings = inputs_.settings;
     report_.model = name_of(settings.model);
-    report_.parameters = lab_.engine().model.parameters().elements();
+    report_.parameters = lab_.engine().model->parameters().elements();
     report_.device = lab_.device();
     report_.dtype = settings.compute.dtype;
     report_.sums = settings.compute.sums;
@@ -224,7 +224,7 @@ void Verifier::check_samples() {
     const std::string name = fmt::format("sample {}", change->sample);
     const std::string detail =
         change->tensor
-            ? fmt::format("its gradient of {}", lab_.engine().model.parameters()[*change->tensor].name)
+            ? fmt::format("its gradient of {}", lab_.engine().model->parameters()[*change->tensor].name)
             : fmt::format("loss {:.9g} alone, {:.9g} beside others", change->loss_alone, change->loss_beside_others);
     note_fault(
         {.what = fmt::format("{} of {} samples change with their neighbours: something is computed over the batch",

@@ -153,13 +153,13 @@ void WindowLab::begin(const Way& way) {
 
 void WindowLab::add(const Window& window, const std::vector<int64_t>& grains, int64_t at_once, GradientSink& sink) {
     for (const MicroBatch& micro_batch : cut(grains, at_once)) {
-        engine().model.forward_backward(loader_.load(window, micro_batch.grains), engine().weights_to_read(), sink);
+        engine().model->forward_backward(loader_.load(window, micro_batch.grains), engine().weights_to_read(), sink);
     }
 }
 
 GradientSum WindowLab::make_sum(SumKind kind) {
     const auto tensors = engine().sum.tensors();
-    return {std::vector<SumTensor>(tensors.begin(), tensors.end()), engine().model.parameters().gradient_elements, kind,
+    return {std::vector<SumTensor>(tensors.begin(), tensors.end()), engine().model->parameters().gradient_elements, kind,
             engine().kernels};
 }
 

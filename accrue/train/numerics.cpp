@@ -55,7 +55,7 @@ Settings probe_settings(Settings settings, int64_t tokens) {
 
 // Not too small, so that no gradient vanishes; a value's place alone decides it.
 void fill_probe_weights(const Engine& engine, float range, Pool& pool) {
-    const int64_t elements = engine.model.parameters().flat_elements;
+    const int64_t elements = engine.model->parameters().flat_elements;
     const PutWeights put = engine.put_weights();
     pool.run((elements + kPutElements - 1) / kPutElements, [&](int64_t block, int) {
         std::array<float, kPutElements> values;

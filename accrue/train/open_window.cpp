@@ -18,7 +18,7 @@ Units first_units(Engine& engine, const BatchSource& data, const Window& window)
         const TokenBatch batch = data.load(window, std::span(&grain, 1));
         if (std::any_of(batch.targets.begin(), batch.targets.end(), [](int32_t target) { return target >= 0; })) {
             GradientProbe probe(shapes, window.grains(), engine.kernels);
-            engine.model.forward_backward(batch, engine.weights_to_read(), probe);
+            engine.model->forward_backward(batch, engine.weights_to_read(), probe);
             return Units::first(probe.ledger().largest());
         }
     }

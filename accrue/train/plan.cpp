@@ -33,8 +33,8 @@ ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t
     for (int64_t grain = 0; grain < grains; ++grain) {
         all[static_cast<size_t>(grain)] = grain;
     }
-    (void)engine.model.losses(samples.load(window, all), engine.weights_to_read());
-    (void)engine.model.next_scores(std::vector<int32_t>(static_cast<size_t>(longest_sample), 0),
+    (void)engine.model->losses(samples.load(window, all), engine.weights_to_read());
+    (void)engine.model->next_scores(std::vector<int32_t>(static_cast<size_t>(longest_sample), 0),
                                    engine.weights_to_read());
     plan.peak_bytes = arena.high_water_bytes();
     return plan;

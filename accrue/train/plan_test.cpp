@@ -20,7 +20,7 @@ void expect_exact(const Settings& settings, const ModelConfig& model, int64_t lo
     const auto kernels = make_cpu_kernels(pool, arena);
     Engine engine(settings, model, longest, *kernels, choices);
     EXPECT_EQ(arena.high_water_bytes(), plan.resident_bytes);
-    initialize_weights(engine.model.parameters(), 1, engine.put_weights());
+    initialize_weights(engine.model->parameters(), 1, engine.put_weights());
     engine.refresh_copy();
     const LongestSamples samples(longest);
     const Window window{.samples = settings.window.samples, .grain_samples = settings.window.grain_samples};
@@ -31,8 +31,8 @@ void expect_exact(const Settings& settings, const ModelConfig& model, int64_t lo
     for (int64_t grain = 0; grain < engine.rules.micro_batch_grains; ++grain) {
         grains.push_back(grain);
     }
-    (void)engine.model.losses(samples.load(window, grains), engine.weights_to_read());
-    (void)engine.model.next_scores(std::vector<int32_t>(static_cast<size_t>(longest), 0), engine.weights_to_read());
+    (void)engine.model->losses(samples.load(window, grains), engine.weights_to_read());
+    (void)engine.model->next_scores(std::vector<int32_t>(static_cast<size_t>(longest), 0), engine.weights_to_read());
     EXPECT_EQ(arena.high_water_bytes(), plan.peak_bytes);
     EXPECT_EQ(arena.bytes_in_use(), plan.resident_bytes) << "a step must give back all it took";
     EXPECT_GT(plan.flops, 0);

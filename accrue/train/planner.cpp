@@ -94,7 +94,7 @@ Planner::Planner(const Settings& settings, const ModelConfig& model, int64_t lon
 Planner::~Planner() = default;
 
 const ModelConfig& Planner::model() const {
-    return dry_->engine.model.config();
+    return dry_->engine.model->config();
 }
 
 Plan Planner::plan_of(const Choices& choices, int64_t micro_batch_grains) {
@@ -121,8 +121,8 @@ Plan Planner::plan_of(const Choices& choices, int64_t micro_batch_grains) {
 
     std::vector<int64_t> all(static_cast<size_t>(micro_batch_grains));
     std::iota(all.begin(), all.end(), 0);
-    (void)engine.model.losses(dry_->samples.load(window, all), engine.weights_to_read());
-    (void)engine.model.next_scores(std::vector<int32_t>(static_cast<size_t>(longest_sample_), 0),
+    (void)engine.model->losses(dry_->samples.load(window, all), engine.weights_to_read());
+    (void)engine.model->next_scores(std::vector<int32_t>(static_cast<size_t>(longest_sample_), 0),
                                    engine.weights_to_read());
     plan.arena_bytes = arena.high_water_bytes();
     return plan;
@@ -194,7 +194,7 @@ std::vector<Plan> Planner::frontier(const Rates& rates) {
 
 int64_t Planner::record_bytes() const {
     constexpr int64_t kBytesOfRecord = sizeof(GrainRecord) + 8 + 4 + 1;  // in the ledger, and while it is saved
-    return static_cast<int64_t>(window_grains_) * dry_->engine.model.parameters().count() * kBytesOfRecord;
+    return static_cast<int64_t>(window_grains_) * dry_->engine.model->parameters().count() * kBytesOfRecord;
 }
 
 int64_t Planner::host_bytes(int64_t micro_batch_grains) const {
@@ -202,7 +202,7 @@ int64_t Planner::host_bytes(int64_t micro_batch_grains) const {
     constexpr int64_t kBytesOfStep = 256;  // of metrics, when the report is drawn
     const Engine& engine = dry_->engine;
     const int64_t rows = micro_batch_grains * settings_.window.grain_samples * longest_sample_;
-    const ModelConfig& model = engine.model.config();
+    const ModelConfig& model = engine.model->config();
     return record_bytes() + rows * kBytesOfRow + (model.tied ? micro_batch_grains * model.vocabulary * 4 : 0) +
            settings_.schedule.steps * kBytesOfStep;
 }

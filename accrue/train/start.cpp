@@ -22,10 +22,10 @@ bool starts_fresh(const Settings::Model& model) {
 
 void load_first_weights(Engine& engine, const Settings& settings, const LongWork& work) {
     if (starts_fresh(settings.model)) {
-        initialize_weights(engine.model.parameters(), static_cast<uint64_t>(settings.run.seed), engine.put_weights(),
+        initialize_weights(engine.model->parameters(), static_cast<uint64_t>(settings.run.seed), engine.put_weights(),
                            work);
     } else {
-        load_model_weights(settings.model.from, engine.model.parameters(), engine.put_weights(), work);
+        load_model_weights(settings.model.from, engine.model->parameters(), engine.put_weights(), work);
     }
     engine.refresh_copy();
 }

@@ -136,7 +136,7 @@ Json state_json(const Engine& engine, const std::string& definition, const std::
                  {"beta1_power", counters.beta1_power},
                  {"beta2_power", counters.beta2_power},
                  {"definition", Json::parse(definition)},
-                 {"model_config", engine.model.config().source_json}};
+                 {"model_config", engine.model->config().source_json}};
     if (numerics) {
         json["numerics"] = Json::parse(to_json(*numerics));
     }
@@ -207,7 +207,7 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
 
 void save_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoints,
                 const std::optional<NumericsRecord>& numerics, const LongWork& work) {
-    const ParameterList& parameters = engine.model.parameters();
+    const ParameterList& parameters = engine.model->parameters();
     std::vector<CheckpointFile> files;
     files.push_back({.name = "weights", .tensors = named_tensors(parameters, engine.weights_source())});
     for (const StoredMoment& moment : engine.optimizer->moments()) {
@@ -235,7 +235,7 @@ void load_state(Engine& engine, const std::string& definition, const CheckpointR
                         ", this program reads versions ", kOldestStateVersion, " to ", kStateVersion, "."));
     }
     check_definition(checkpoint, json.at("definition"), Json::parse(definition));
-    const ParameterList& parameters = engine.model.parameters();
+    const ParameterList& parameters = engine.model->parameters();
     TensorReads reads;
     reads.add_flat(reader.file("weights"), parameters, engine.put_weights());
     const std::vector<StoredMoment> moments = engine.optimizer->moments();

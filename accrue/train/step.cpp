@@ -40,7 +40,7 @@ Reducer::Wish add_my_grains(Engine& engine, Assignment& assignment, const BatchS
         const TokenBatch batch = data.load(window, grains);
         const double wait = seconds_since(start);
         data.announce(window, assignment.likely_next(most));  // loaded while these are computed
-        engine.model.forward_backward(batch, engine.weights_to_read(), engine.sum);
+        engine.model->forward_backward(batch, engine.weights_to_read(), engine.sum);
         times.add(std::ssize(grains), seconds_since(start) - wait, wait);
     }
     return Reducer::Wish::stop;
@@ -93,7 +93,7 @@ void require_all_grains(const GrainLedger& ledger, const WindowRecord& record) {
 std::string reason_to_skip(const Engine& engine, const GrainLedger& ledger) {
     if (const auto bad = ledger.first_bad()) {
         return cat("grain ", bad->grain, " has a gradient that is not finite, first in ",
-                   engine.model.parameters().of_gradient(bad->tensor).name);
+                   engine.model->parameters().of_gradient(bad->tensor).name);
     }
     if (ledger.counted_tokens() == 0) {
         return "it counts no token";

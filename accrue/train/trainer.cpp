@@ -56,7 +56,7 @@ public:
           loader_(*inputs.train, sample_order_of(inputs.settings, inputs.train->size())),
           batches_(loader_, [this](const DataPosition& position) { return window_from(position); }),
           watched_(batches_, progress.watch()),
-          definition_(definition_of(inputs, engine_.model.parameters())) {
+          definition_(definition_of(inputs, engine_.model->parameters())) {
         follow_plan();
     }
 
@@ -154,7 +154,7 @@ void Trainer::load_checkpoint() {
 void Trainer::tell_job() {
     const Settings& settings = inputs_.settings;
     progress_.note(fmt::format("accrue: {} parameters, {} samples of up to {} tokens",
-                               engine_.model.parameters().elements(), inputs_.train->size(), inputs_.longest_sample()));
+                               engine_.model->parameters().elements(), inputs_.train->size(), inputs_.longest_sample()));
     progress_.note(fmt::format("window: {}, grains of {} sample(s), {} grain(s) a micro-batch, {}",
                                window_text(settings), settings.window.grain_samples, engine_.rules.micro_batch_grains,
                                formats_text(settings)));
@@ -352,7 +352,7 @@ void Trainer::write_model(const StopFlag& stop) {
     std::atomic<int64_t> written = 0;
     auto writing = std::async(std::launch::async, [&] {
         write_model_folder(
-            folder_.model(), inputs_.model, engine_.model.parameters(), weights,
+            folder_.model(), inputs_.model, engine_.model->parameters(), weights,
             [&](int64_t bytes) { written += bytes; },
             [&](const std::filesystem::path& model) { add_companions(model); });
     });
