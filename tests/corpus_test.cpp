@@ -64,7 +64,7 @@ TEST_F(CorpusTest, PackedDocumentsThatMayNotSeeEachOtherGiveTheGradientOfTheTwoA
     double difference = 0;
     double crossing = 0;
     double norm = 0;
-    for (int64_t parameter = 0; parameter < alone.engine.model.parameters().count(); ++parameter) {
+    for (int64_t parameter = 0; parameter < alone.engine.model->parameters().count(); ++parameter) {
         const auto a = together.mean_gradient(parameter);
         const auto b = alone.mean_gradient(parameter);
         const auto c = mixed.mean_gradient(parameter);

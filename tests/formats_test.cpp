@@ -72,7 +72,7 @@ TEST_P(FormatsTest, ARunThatIsStoppedInsideAWindowResumesToTheSameBits) {
     const auto missing = stopped.engine.sum.ledger().missing();
     ASSERT_FALSE(missing.empty());
     ASSERT_LT(static_cast<int64_t>(missing.size()), stopped.engine.sum.ledger().grains());
-    const std::string definition = definition_of(stopped.inputs, stopped.engine.model.parameters());
+    const std::string definition = definition_of(stopped.inputs, stopped.engine.model->parameters());
     save_state(stopped.engine, definition, folder_ / "checkpoints");
 
     TestRun resumed(here, 1);
@@ -84,7 +84,7 @@ TEST_P(FormatsTest, ARunThatIsStoppedInsideAWindowResumesToTheSameBits) {
 TEST_P(FormatsTest, ACheckpointOfOtherFormatsIsRefused) {
     TestRun run(settings("qwen2", "bf16"), 1);
     (void)run.run(1);
-    const auto definition = [](TestRun& of) { return definition_of(of.inputs, of.engine.model.parameters()); };
+    const auto definition = [](TestRun& of) { return definition_of(of.inputs, of.engine.model->parameters()); };
     save_state(run.engine, definition(run), folder_ / "checkpoints");
     const auto checkpoint = checkpoint_path(folder_ / "checkpoints", 1);
     const auto refusal = [&](const Formats& formats) {
@@ -132,7 +132,7 @@ TEST(FormatErrorsTest, SumsOfMoreBitsAreCloser) {
         TestRun run(settings, 2);
         (void)run.step();
         std::vector<double> all;
-        for (int64_t parameter = 0; parameter < run.engine.model.parameters().count(); ++parameter) {
+        for (int64_t parameter = 0; parameter < run.engine.model->parameters().count(); ++parameter) {
             const auto part = run.mean_gradient(parameter);
             all.insert(all.end(), part.begin(), part.end());
         }

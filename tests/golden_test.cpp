@@ -96,7 +96,7 @@ TEST_P(GoldenTest, GradientsStepsAndWeightsAgreeHoweverTheWindowIsCut) {
         for (const int64_t micro_batch_grains : {1, 2, 8}) {
             SCOPED_TRACE(cat("grains of ", grain_samples, " samples, ", micro_batch_grains, " a micro-batch"));
             TestRun run(settings_of(GetParam(), json, grain_samples, micro_batch_grains), 2);
-            const ParameterList& parameters = run.engine.model.parameters();
+            const ParameterList& parameters = run.engine.model->parameters();
             for (const auto& step : json.at("steps")) {
                 const auto report = run.step();
                 ASSERT_TRUE(report && report->loss && report->grad_norm);

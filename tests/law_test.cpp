@@ -95,11 +95,12 @@ TEST_P(LawTest, OrderAndTreeOfSumsKeepTheBits) {
     (void)run.step();
     const Window window = run.window();
     const Units units = run.engine.state.units;
-    const int64_t flat = run.engine.model.parameters().flat_elements;
+    const int64_t flat = run.engine.model->parameters().flat_elements;
     const std::vector<SumTensor> tensors(run.engine.sum.tensors().begin(), run.engine.sum.tensors().end());
     const auto add_grains = [&](GradientSum& sum, const std::vector<int64_t>& grains) {
         for (const MicroBatch& batch : cut(grains, 2)) {
-            run.engine.model.forward_backward(run.loader.load(window, batch.grains), run.engine.weights_to_read(), sum);
+            run.engine.model->forward_backward(run.loader.load(window, batch.grains), run.engine.weights_to_read(),
+                                               sum);
         }
     };
     std::vector<int64_t> order(static_cast<size_t>(window.grains()));
@@ -183,13 +184,13 @@ TEST_P(LawTest, ChoosingAnewBetweenMicroBatchesKeepsTheBits) {
     const Window window = run.window();
     const std::vector<SumTensor> tensors(run.engine.sum.tensors().begin(), run.engine.sum.tensors().end());
     const auto sum_of_window = [&](const std::vector<Choices>& in_turns) {
-        auto sum = std::make_unique<GradientSum>(tensors, run.engine.model.parameters().flat_elements, SumKind::exact,
+        auto sum = std::make_unique<GradientSum>(tensors, run.engine.model->parameters().flat_elements, SumKind::exact,
                                                  *run.kernels);
         sum->open(window.grains(), run.engine.state.units);
         for (int64_t grain = 0; grain < window.grains(); ++grain) {
             run.engine.choose(in_turns[static_cast<size_t>(grain) % in_turns.size()]);
-            run.engine.model.forward_backward(run.loader.load(window, std::span(&grain, 1)),
-                                              run.engine.weights_to_read(), *sum);
+            run.engine.model->forward_backward(run.loader.load(window, std::span(&grain, 1)),
+                                               run.engine.weights_to_read(), *sum);
         }
         return sum;
     };

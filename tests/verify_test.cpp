@@ -146,7 +146,7 @@ TEST_F(VerifyTest, TheErrorOfAMeanOfMeansIsWhatAveragingGives) {
     const Settings settings = small_settings(golden("llama"), folder_ / "data.safetensors");
     TestRun run(settings, 2);
     (void)run.step();
-    const int64_t parameters = run.engine.model.parameters().count();
+    const int64_t parameters = run.engine.model->parameters().count();
     std::vector<std::vector<double>> wanted;
     for (int64_t parameter = 0; parameter < parameters; ++parameter) {
         wanted.push_back(run.mean_gradient(parameter));
@@ -156,8 +156,8 @@ TEST_F(VerifyTest, TheErrorOfAMeanOfMeansIsWhatAveragingGives) {
     std::vector<std::vector<double>> got(wanted.size());
     for (int64_t grain = 0; grain < window.grains(); ++grain) {
         again.engine.sum.open(window.grains(), run.engine.sum.units());
-        again.engine.model.forward_backward(again.loader.load(window, std::span(&grain, 1)),
-                                            again.engine.weights_to_read(), again.engine.sum);
+        again.engine.model->forward_backward(again.loader.load(window, std::span(&grain, 1)),
+                                             again.engine.weights_to_read(), again.engine.sum);
         for (int64_t parameter = 0; parameter < parameters; ++parameter) {
             const auto mean = again.mean_gradient(parameter);
             auto& sum = got[static_cast<size_t>(parameter)];

@@ -66,7 +66,7 @@ TEST_P(WindowLawTest, AProcessThatEndsInsideEachWindowLeavesAllToTheNextOne) {
         run->stop = false;
         const bool is_open = run->engine.state.window_open;
         const auto report = is_open ? run->step() : run_step(run->engine, StopsInside(*run), run->window(), run->stop);
-        const std::string definition = definition_of(run->inputs, run->engine.model.parameters());
+        const std::string definition = definition_of(run->inputs, run->engine.model->parameters());
         const TemporaryFolder disk;
         const auto checkpoint = checkpoint_path(disk.path(), run->engine.state.step);
         save_state(run->engine, definition, disk.path());
@@ -154,17 +154,17 @@ TEST_F(ShortWindowTest, ACheckpointMadeWithAnotherLastWindowIsRefusedAndAnOlderO
     TestRun run(settings_, 1);
     (void)run.run(1);
     // As written before there was a choice.
-    std::string older = definition_of(run.inputs, run.engine.model.parameters());
+    std::string older = definition_of(run.inputs, run.engine.model->parameters());
     const std::string entry = "\"window.last\":\"short\",";
     ASSERT_NE(older.find(entry), std::string::npos);
     older.erase(older.find(entry), entry.size());
     save_state(run.engine, older, folder_.path());
-    load_state(run.engine, definition_of(run.inputs, run.engine.model.parameters()), folder_ / "step-1");
+    load_state(run.engine, definition_of(run.inputs, run.engine.model->parameters()), folder_ / "step-1");
 
     settings_.window.last = "drop";
     TestRun other(settings_, 1);
     try {
-        load_state(other.engine, definition_of(other.inputs, other.engine.model.parameters()), folder_ / "step-1");
+        load_state(other.engine, definition_of(other.inputs, other.engine.model->parameters()), folder_ / "step-1");
         FAIL() << "it was taken";
     } catch (const Error& error) {
         EXPECT_NE(std::string(error.what()).find("it was made with window.last = \"short\", this run has \"drop\""),

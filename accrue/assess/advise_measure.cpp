@@ -96,14 +96,14 @@ public:
                 const MeasuredWorld& world)
         : arena_(static_cast<int64_t>(static_cast<double>(arena_bytes) * kSpareAddresses)),
           plain_(kernels_for(inputs.settings.compute, pool, arena_)),
-          kernels_(*plain_, inputs.model.vocabulary),
+          kernels_(*plain_, inputs.model->vocabulary()),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), kernels_, choices),
           loader_(*inputs.train, order_of(inputs)),
           world_(world),
           source_(world.data != nullptr ? *world.data : loader_),
           held_(source_) {
         const View<float> master = engine_.weights.master;
-        initialize_weights(engine_.model.parameters(), static_cast<uint64_t>(inputs.settings.run.seed),
+        initialize_weights(engine_.model->parameters(), static_cast<uint64_t>(inputs.settings.run.seed),
                            {master.data, static_cast<size_t>(master.columns)});
         engine_.refresh_copy();
     }

@@ -50,16 +50,16 @@ private:
 // An engine with fresh weights that runs steps of one micro-batch of the longest samples.
 class MeasuredEngine {
 public:
-    MeasuredEngine(const Settings& settings, const ModelConfig& model, int64_t longest_sample, Pool& pool,
-                   int64_t arena_bytes, const Choices& choices)
+    MeasuredEngine(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
+                   Pool& pool, int64_t arena_bytes, const Choices& choices)
         : arena_(arena_bytes),
           plain_(kernels_for(settings, pool, arena_)),
-          timed_(*plain_, model.vocabulary),
+          timed_(*plain_, model->vocabulary()),
           engine_(settings, model, longest_sample, timed_, choices),
-          samples_(longest_sample, model.vocabulary),
+          samples_(longest_sample, model->vocabulary()),
           grain_samples_(settings.window.grain_samples) {
         const View<float> master = engine_.weights.master;
-        initialize_weights(engine_.model.parameters(), kSeed, {master.data, static_cast<size_t>(master.columns)});
+        initialize_weights(engine_.model->parameters(), kSeed, {master.data, static_cast<size_t>(master.columns)});
         engine_.refresh_copy();
     }
 
@@ -121,9 +121,7 @@ Rates rates_of(const WorkByPart& work, const TimedKernels::Seconds& seconds, con
 }  // namespace
 
 Rates measure_rates(const RunInputs& inputs, Pool& pool, int64_t room) {
-    ModelConfig model = inputs.model;
-    model.layers = 1;
-    model.vocabulary = std::min(model.vocabulary, kWords);
+    const auto model = inputs.model->at_most({.blocks = 1, .vocabulary = kWords});
     Settings settings = inputs.settings;
     settings.window.micro_batch_grains = 1;
     settings.compute.recompute = "nothing";

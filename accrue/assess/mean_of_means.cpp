@@ -86,7 +86,7 @@ void measure(WindowLab& lab, std::span<Cut> cuts, const Computed& whole) {
     Window by_sample = lab.window();
     by_sample.grain_samples = 1;
     const auto buffers =
-        take_matrix<float>(engine.kernels.arena(), std::ssize(cuts), engine.model.parameters().flat_elements);
+        take_matrix<float>(engine.kernels.arena(), std::ssize(cuts), engine.model->parameters().flat_elements);
     std::fill_n(buffers.view.data, buffers.view.elements(), 0.0F);
     std::vector<double> loss(cuts.size(), 0.0);
     for (const auto& [samples, excess] : groups_of(cuts, by_sample.samples)) {

@@ -33,7 +33,7 @@ Replay replay(const RunFolder& folder, int64_t from, int64_t to, const Parts& pa
     engine.rules.micro_batch_grains = plan.plan().micro_batch_grains;
     const Loader loader(*inputs.train, sample_order_of(inputs.settings, inputs.train->size()));
     if (from > 0) {
-        load_state(engine, definition_of(inputs, engine.model.parameters()),
+        load_state(engine, definition_of(inputs, engine.model->parameters()),
                    checkpoint_path(folder.checkpoints(), from));
         engine.state.window_open = false;  // its grains are computed again
     } else {
@@ -41,7 +41,7 @@ Replay replay(const RunFolder& folder, int64_t from, int64_t to, const Parts& pa
     }
     const StopFlag never{false};
     Replay result;
-    for (const Parameter& parameter : engine.model.parameters().parameters) {
+    for (const Parameter& parameter : engine.model->parameters().parameters) {
         result.parameters.push_back(parameter.name);
     }
     while (engine.state.step < to) {

@@ -38,7 +38,7 @@ public:
         : inputs_(inputs),
           observer_(observer),
           lab_(inputs, request, parts),
-          planned_(other_ways(lab_, inputs.settings, inputs.model.layers)) {
+          planned_(other_ways(lab_, inputs.settings, inputs.model->blocks())) {
         describe(request);
     }
 
@@ -70,7 +70,7 @@ private:
 void Verifier::describe(const WindowRequest& request) {
     const Settings& settings = inputs_.settings;
     report_.model = name_of(settings.model);
-    report_.parameters = lab_.engine().model.parameters().trainable();
+    report_.parameters = lab_.engine().model->parameters().trainable();
     report_.device = lab_.device();
     report_.dtype = settings.compute.dtype;
     report_.sums = settings.compute.sums;
@@ -223,7 +223,7 @@ void Verifier::check_samples() {
     const std::string name = fmt::format("sample {}", change->sample);
     const std::string detail =
         change->tensor
-            ? fmt::format("its gradient of {}", lab_.engine().model.parameters()[*change->tensor].name)
+            ? fmt::format("its gradient of {}", lab_.engine().model->parameters()[*change->tensor].name)
             : fmt::format("loss {:.9g} alone, {:.9g} beside others", change->loss_alone, change->loss_beside_others);
     note_fault(
         {.what = fmt::format("{} of {} samples change with their neighbours: something is computed over the batch",

@@ -81,7 +81,7 @@ WindowLab::WindowLab(const RunInputs& inputs, const WindowRequest& request, Part
     : inputs_(inputs),
       parts_(std::move(parts)),
       checkpoint_(request.checkpoint),
-      definition_(definition_of(inputs, decoder_parameters(inputs.model).list)),
+      definition_(definition_of(inputs, inputs.model->parameters())),
       loader_(*inputs.train, sample_order_of(inputs.settings, inputs.train->size())),
       threads_(Pool(static_cast<int>(inputs.settings.compute.threads)).threads()) {
     find_window(request);
@@ -153,13 +153,13 @@ void WindowLab::begin(const Way& way) {
 
 void WindowLab::add(const Window& window, const std::vector<int64_t>& grains, int64_t at_once, GradientSink& sink) {
     for (const MicroBatch& micro_batch : cut(grains, at_once)) {
-        engine().model.forward_backward(loader_.load(window, micro_batch.grains), engine().weights_to_read(), sink);
+        engine().model->forward_backward(loader_.load(window, micro_batch.grains), engine().weights_to_read(), sink);
     }
 }
 
 GradientSum WindowLab::make_sum(SumKind kind) {
     const auto tensors = engine().sum.tensors();
-    return {std::vector<SumTensor>(tensors.begin(), tensors.end()), engine().model.parameters().flat_elements, kind,
+    return {std::vector<SumTensor>(tensors.begin(), tensors.end()), engine().model->parameters().flat_elements, kind,
             engine().kernels};
 }
 

@@ -141,7 +141,7 @@ ExitCode run_sample(const SampleCommand& command) {
     }
     Prompt prompt;
     if (tokenizer == nullptr) {
-        prompt.ids = parse_ids(command.prompt, model.config().vocabulary);
+        prompt.ids = parse_ids(command.prompt, model.spec()->vocabulary());
     } else {
         prompt = command.chat ? chat_prompt(*tokenizer, chat_format_for(command, model), command.prompt)
                               : text_prompt(*tokenizer, command.prompt);
@@ -149,11 +149,11 @@ ExitCode run_sample(const SampleCommand& command) {
     if (command.prompt.empty() || prompt.ids.empty()) {
         throw Error("the prompt is empty: give at least one character to go on from.");
     }
-    check_prompt(prompt.ids, model.config().vocabulary);
+    check_prompt(prompt.ids, model.spec()->vocabulary());
     SamplingSettings sampling = command.sampling;
     sampling.end_tokens = prompt.end_tokens;
     const auto go_on = [&](const std::function<Generation(int32_t)>& on_token) {
-        generate(model.decoder(), model.weights(), prompt.ids, model.longest(), sampling, on_token);
+        generate(model.generator(), model.weights(), prompt.ids, model.longest(), sampling, on_token);
     };
     if (tokenizer == nullptr) {
         go_on([](int32_t token) {

@@ -79,7 +79,7 @@ struct Decoder::Kept {
     LayerSaved saved;
 };
 
-Decoder::Decoder(ModelConfig config, const Options& options, Kernels& kernels)
+Decoder::Decoder(ModelConfig config, const ModelOptions& options, Kernels& kernels)
     : config_(std::move(config)), options_(options), kernels_(kernels), parameters_(decoder_parameters(config_)) {
     if (options_.longest_sample > config_.positions) {
         throw Error(cat("the longest sample has ", options_.longest_sample, " tokens, but the model has only ",

@@ -185,23 +185,27 @@ void load_model_weights(const fs::path& folder, const ParameterList& parameters,
     });
 }
 
+std::span<const float> values_of(const Parameter& parameter, std::span<const float> flat) {
+    return flat.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.elements()));
+}
+
 std::vector<TensorToStore> named_tensors(const ParameterList& parameters, std::span<const float> flat) {
     std::vector<TensorToStore> tensors;
     for (const Parameter& parameter : parameters.parameters) {
-        const auto values =
-            flat.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.elements()));
-        tensors.push_back(
-            {.name = parameter.name, .dtype = "F32", .shape = parameter.shape, .bytes = std::as_bytes(values)});
+        tensors.push_back({.name = parameter.name,
+                           .dtype = "F32",
+                           .shape = parameter.shape,
+                           .bytes = std::as_bytes(values_of(parameter, flat))});
     }
     return tensors;
 }
 
-void write_model_folder(const fs::path& folder, const ModelConfig& config, const ParameterList& parameters,
-                        std::span<const float> weights, const std::function<void(int64_t)>& wrote,
+void write_model_folder(const fs::path& folder, const ModelSpec& model, std::span<const float> weights,
+                        const std::function<void(int64_t)>& wrote,
                         const std::function<void(const fs::path& folder)>& add_files) {
     replace_folder(folder, [&](const fs::path& aside) {
-        write_text(aside / "config.json", config.source_json);
-        write_safetensors(aside / "model.safetensors", named_tensors(parameters, weights), wrote);
+        write_text(aside / "config.json", model.config_json());
+        write_safetensors(aside / "model.safetensors", named_tensors(model.parameters(), weights), wrote);
         if (add_files) {
             add_files(aside);
         }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "accrue/model/families.h"
+
 namespace accrue {
 namespace {
 
@@ -13,7 +15,7 @@ protected:
         Settings settings;
         settings.window.grain_samples = 1;
         settings.compute.dtype = dtype;
-        return {settings, preset_config("tiny"), kLongest, *kernels_};
+        return {settings, known_families().preset("tiny"), kLongest, *kernels_};
     }
 
     Pool pool_{1};
@@ -25,7 +27,7 @@ protected:
 TEST_F(EngineTest, ChoosingGivesTheCopyOfTheWeightsBackAndTakesItAgain) {
     Engine engine = this->engine("bf16");
     const int64_t with_copy = arena_.bytes_in_use();
-    const int64_t elements = engine.model.parameters().flat_elements;
+    const int64_t elements = engine.model->parameters().flat_elements;
     engine.choose(converted_);
     EXPECT_EQ(with_copy - arena_.bytes_in_use(), (elements * 2 + 63) / 64 * 64);
     EXPECT_EQ(engine.weights_to_read().compute.dtype, DType::fp32);
@@ -53,7 +55,7 @@ TEST_F(EngineTest, AChoiceThatDoesNotFitTheModelLeavesAllAsItWas) {
     Choices wrong = converted_;
     wrong.blocks = {Recompute::block};
     EXPECT_THROW(engine.choose(wrong), Error);
-    EXPECT_EQ(engine.model.choices(), Choices{});
+    EXPECT_EQ(engine.model->choices(), Choices{});
     EXPECT_EQ(engine.weights_to_read().compute.dtype, DType::bf16);
 }
 

@@ -24,9 +24,9 @@ void load_first_weights(Engine& engine, const Settings& settings, const LongWork
     const View<float> master = engine.weights.master;
     const std::span<float> flat(master.data, static_cast<size_t>(master.columns));
     if (starts_fresh(settings.model)) {
-        initialize_weights(engine.model.parameters(), static_cast<uint64_t>(settings.run.seed), flat, work);
+        initialize_weights(engine.model->parameters(), static_cast<uint64_t>(settings.run.seed), flat, work);
     } else {
-        load_model_weights(settings.model.from, engine.model.parameters(), flat, work);
+        load_model_weights(settings.model.from, engine.model->parameters(), flat, work);
     }
     engine.refresh_copy();
 }

@@ -186,7 +186,7 @@ Json state_json(const Engine& engine, const std::string& definition, const std::
                  {"beta1_power", counters.beta1_power},
                  {"beta2_power", counters.beta2_power},
                  {"definition", Json::parse(definition)},
-                 {"model_config", engine.model.config().source_json}};
+                 {"model_config", engine.spec->config_json()}};
     if (numerics) {
         json["numerics"] = Json::parse(to_json(*numerics));
     }
@@ -237,10 +237,10 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
         shapes.add(std::as_bytes(std::span(parameter.shape)));
     }
     const Settings& settings = inputs.settings;
-    const Json json = {{"model family", inputs.model.family},
+    const Json json = {{"model family", inputs.model->family()},
                        {"model parameters", parameters.trainable()},
                        {"model tensors", shapes.digest()},
-                       {"model", Json::parse(computation_json(inputs.model))},
+                       {"model", Json::parse(inputs.model->computation_json())},
                        {"training data", inputs.train->fingerprint()},
                        {"data.order", settings.data.order},
                        {"window.samples", settings.window.samples},
@@ -257,7 +257,7 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
 
 void save_state(Engine& engine, const std::string& definition, const std::filesystem::path& checkpoints,
                 const std::optional<NumericsRecord>& numerics, const LongWork& work) {
-    const ParameterList& parameters = engine.model.parameters();
+    const ParameterList& parameters = engine.model->parameters();
     const auto flat = [](View<float> view) {
         return std::span<const float>(view.data, static_cast<size_t>(view.columns));
     };
@@ -288,7 +288,7 @@ void load_state(Engine& engine, const std::string& definition, const CheckpointR
                         ", this program reads version ", kStateVersion, "."));
     }
     check_definition(checkpoint, json.at("definition"), Json::parse(definition));
-    const ParameterList& parameters = engine.model.parameters();
+    const ParameterList& parameters = engine.model->parameters();
     TensorReads reads;
     reads.add_flat(reader.file("weights"), parameters, flat_of(engine.weights.master));
     const std::vector<StoredMoment> moments = engine.optimizer->moments();

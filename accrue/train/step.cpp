@@ -18,7 +18,7 @@ Units first_units(Engine& engine, const BatchSource& data, const Window& window)
         const TokenBatch batch = data.load(window, std::span(&grain, 1));
         if (std::any_of(batch.targets.begin(), batch.targets.end(), [](int32_t target) { return target >= 0; })) {
             GradientProbe probe(shapes, window.grains());
-            engine.model.forward_backward(batch, engine.weights_to_read(), probe);
+            engine.model->forward_backward(batch, engine.weights_to_read(), probe);
             return Units::first(probe.ledger().largest());
         }
     }
@@ -64,7 +64,7 @@ bool add_all_grains(Engine& engine, const BatchSource& data, const Window& windo
             const auto start = Clock::now();
             const TokenBatch batch = data.load(window, micro_batch.grains);
             const double wait = seconds_since(start);
-            engine.model.forward_backward(batch, engine.weights_to_read(), engine.sum);
+            engine.model->forward_backward(batch, engine.weights_to_read(), engine.sum);
             const double seconds = seconds_since(start) - wait;
             report.data_wait_seconds += wait;
             report.grain_seconds_max =
@@ -93,7 +93,7 @@ void require_all_grains(const GrainLedger& ledger, const Window& window, int64_t
 std::string reason_to_skip(const Engine& engine, const GrainLedger& ledger) {
     if (const auto bad = ledger.first_bad()) {
         return cat("grain ", bad->grain, " has a gradient that is not finite, first in ",
-                   engine.model.parameters()[bad->tensor].name);
+                   engine.model->parameters()[bad->tensor].name);
     }
     if (ledger.counted_tokens() == 0) {
         return "it counts no token";
