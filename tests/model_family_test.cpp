@@ -76,6 +76,7 @@ TEST_F(ModelFamilyTest, AWholeRunPlansItsMemoryKeepsCheckpointsAndWritesAModel) 
     Settings here = settings(0);
     here.run.folder = (folder_ / "run").string();
     here.run.checkpoint_steps = 4;
+    here.data.tokenizer = "byte";  // so that text could be shown
     RunClaim claim = RunClaim::of_new_run(here, "", Overwrite::no);
     const RunInputs inputs = open_inputs(here, nullptr, families_);
     Planner planner(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), 2);

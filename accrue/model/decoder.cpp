@@ -1,6 +1,6 @@
 #include "accrue/model/decoder.h"
 
-#include "accrue/model/rope_table.h"
+#include "accrue/model/decoder/rope_table.h"
 
 namespace accrue {
 namespace {

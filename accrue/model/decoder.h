@@ -1,6 +1,6 @@
 #pragma once
 
-#include "accrue/model/config.h"
+#include "accrue/model/decoder/config.h"
 #include "accrue/model/head.h"
 #include "accrue/model/layer.h"
 #include "accrue/model/model.h"

@@ -12,10 +12,10 @@
 #include "accrue/base/file.h"
 #include "accrue/base/temporary_folder.h"
 #include "accrue/model/decoder.h"
-#include "accrue/model/decoder_spec.h"
+#include "accrue/model/decoder/gguf_metadata.h"
+#include "accrue/model/decoder/gguf_model.h"
+#include "accrue/model/decoder/spec.h"
 #include "accrue/model/export.h"
-#include "accrue/model/gguf_metadata.h"
-#include "accrue/model/gguf_model.h"
 #include "accrue/model/model_folder.h"
 
 namespace accrue::testing {

@@ -7,7 +7,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/model/config_fields.h"
-#include "accrue/model/decoder_spec.h"
+#include "accrue/model/decoder/spec.h"
 
 namespace accrue {
 namespace {

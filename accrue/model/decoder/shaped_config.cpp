@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/error.h"
-#include "accrue/model/config.h"
+#include "accrue/model/decoder/config.h"
 
 namespace accrue {
 namespace {

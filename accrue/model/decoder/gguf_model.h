@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "accrue/model/config.h"
+#include "accrue/model/decoder/config.h"
 #include "accrue/model/model_spec.h"
 
 namespace accrue {

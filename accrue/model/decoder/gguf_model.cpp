@@ -1,13 +1,13 @@
-#include "accrue/model/gguf_model.h"
+#include "accrue/model/decoder/gguf_model.h"
 
 #include <cmath>
 #include <set>
 
 #include "accrue/base/error.h"
-#include "accrue/model/decoder_spec.h"
+#include "accrue/model/decoder/gguf_layout.h"
+#include "accrue/model/decoder/gguf_metadata.h"
+#include "accrue/model/decoder/spec.h"
 #include "accrue/model/export.h"
-#include "accrue/model/gguf_layout.h"
-#include "accrue/model/gguf_metadata.h"
 #include "accrue/model/model_folder.h"
 #include "accrue/model/parameters.h"
 

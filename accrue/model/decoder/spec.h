@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "accrue/model/config.h"
+#include "accrue/model/decoder/config.h"
 #include "accrue/model/families.h"
 
 namespace accrue {

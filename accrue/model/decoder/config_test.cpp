@@ -1,4 +1,4 @@
-#include "accrue/model/config.h"
+#include "accrue/model/decoder/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

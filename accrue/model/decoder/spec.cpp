@@ -1,4 +1,4 @@
-#include "accrue/model/decoder_spec.h"
+#include "accrue/model/decoder/spec.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/model/decoder.h"
-#include "accrue/model/gguf_model.h"
+#include "accrue/model/decoder/gguf_model.h"
 #include "accrue/model/shape.h"
 
 namespace accrue {

@@ -1,4 +1,4 @@
-#include "accrue/model/config.h"
+#include "accrue/model/decoder/config.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/model/config_fields.h"
-#include "accrue/model/config_rope.h"
+#include "accrue/model/decoder/config_rope.h"
 
 namespace accrue {
 namespace {

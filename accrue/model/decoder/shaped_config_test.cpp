@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/error.h"
-#include "accrue/model/config.h"
+#include "accrue/model/decoder/config.h"
 #include "accrue/model/parameters.h"
 
 namespace accrue {
