@@ -135,6 +135,7 @@ void check_prompt(const std::vector<int32_t>& prompt, int64_t vocabulary) {
 
 ExitCode run_sample(const SampleCommand& command) {
     TrainedModel model(command.folder, 0, command.threads, warn);
+    Generator& generator = model.generator();
     const Tokenizer* tokenizer = model.tokenizer();
     if (command.chat && tokenizer == nullptr) {
         throw Error("this model has no tokenizer, so it cannot chat. Give the prompt as token ids without --chat.");
@@ -153,7 +154,7 @@ ExitCode run_sample(const SampleCommand& command) {
     SamplingSettings sampling = command.sampling;
     sampling.end_tokens = prompt.end_tokens;
     const auto go_on = [&](const std::function<Generation(int32_t)>& on_token) {
-        generate(model.generator(), model.weights(), prompt.ids, model.longest(), sampling, on_token);
+        generate(generator, model.weights(), prompt.ids, model.longest(), sampling, on_token);
     };
     if (tokenizer == nullptr) {
         go_on([](int32_t token) {
