@@ -147,7 +147,7 @@ Choices choices_of(const Settings& settings, int64_t blocks) {
     return choices;
 }
 
-Engine::Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_spec, int64_t longest_sample,
+Engine::Engine(const Settings& settings, const std::shared_ptr<const ModelSpec>& model_spec, int64_t longest_sample,
                Kernels& kernels_to_use)
     : Engine(settings, model_spec, longest_sample, kernels_to_use, choices_of(settings, model_spec->blocks())) {}
 

@@ -16,7 +16,7 @@ namespace accrue {
 // What a run computes with: device, model, weights, sums, optimizer. All memory comes from the kernels' arena, in a
 // fixed order, so that the same engine on a dry arena counts what a real one will take.
 struct Engine {
-    Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_spec, int64_t longest_sample,
+    Engine(const Settings& settings, const std::shared_ptr<const ModelSpec>& model_spec, int64_t longest_sample,
            Kernels& kernels);
     // The same with other choices than those of the settings from the start.
     Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_spec, int64_t longest_sample,

@@ -80,7 +80,8 @@ ArenaParts Planner::Dry::parts() const {
     return parts;
 }
 
-Planner::Planner(const Settings& settings, std::shared_ptr<const ModelSpec> model, int64_t longest_sample, int threads)
+Planner::Planner(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
+                 int threads)
     : dry_(std::make_unique<Dry>(settings, model, longest_sample, threads)),
       settings_(settings),
       longest_sample_(longest_sample),

@@ -52,7 +52,8 @@ class Planner {
 public:
     // `settings` with window.grain_samples resolved. What they fix (compute.recompute, window.micro_batch_grains) is
     // fixed in every plan.
-    Planner(const Settings& settings, std::shared_ptr<const ModelSpec> model, int64_t longest_sample, int threads);
+    Planner(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
+            int threads);
     ~Planner();
 
     [[nodiscard]] Plan plan_of(const Choices& choices, int64_t micro_batch_grains);

@@ -137,11 +137,11 @@ void check_peak(const MemoryBound& budget, const ProcessBase& base) {
     }
 }
 
-RunPlan::RunPlan(const Settings& settings, std::shared_ptr<const ModelSpec> model, int64_t longest_sample, int threads,
-                 MemorySource source)
+RunPlan::RunPlan(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
+                 int threads, MemorySource source)
     : settings_(settings),
       source_(std::move(source)),
-      planner_(settings, std::move(model), longest_sample, threads),
+      planner_(settings, model, longest_sample, threads),
       base_(ProcessBase::measure()),
       unlimited_(planner_.unlimited()),
       plan_(unlimited_) {
