@@ -142,7 +142,7 @@ StepsMeasurement measure_steps(const BenchRequest& request) {
         .lasting_rates = {},
         .undisturbed_seconds = 0,
         .window_tokens = request.samples * request.sequence,
-        .parameters = engine.model->parameters().trainable(),
+        .parameters = engine.model->parameters().elements(),
         .grain_samples = window.grain_samples,
         .grains = window.grains(),
         .micro_batches = (window.grains() + engine.rules.micro_batch_grains - 1) / engine.rules.micro_batch_grains,

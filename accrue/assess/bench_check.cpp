@@ -33,7 +33,7 @@ constexpr double kSmallest = 1e-3;
 std::shared_ptr<const ModelSpec> cut_model(const BenchRequest& request) {
     const auto model = bench_model(request);
     auto one_block = model->at_most({.blocks = 1, .vocabulary = kWords});
-    const bool is_small = one_block->parameters().trainable() < kFewParameters;
+    const bool is_small = one_block->parameters().elements() < kFewParameters;
     return is_small ? model->at_most({.blocks = 2, .vocabulary = kWords}) : one_block;
 }
 

@@ -150,7 +150,7 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
     findings.steps = settings.schedule.steps;
     findings.price_per_hour = request.price_per_hour;
     findings.title = fmt::format("{}, {} parameters, {}, sums {}, moments {}", name_of(settings.model),
-                                 inputs.model->parameters().trainable(), settings.compute.dtype, settings.compute.sums,
+                                 inputs.model->parameters().elements(), settings.compute.dtype, settings.compute.sums,
                                  settings.optimizer.moments);
     findings.window = fmt::format(
         "{}, up to {} tokens each, {} grain(s) of {} sample(s)",

@@ -70,7 +70,7 @@ private:
 void Verifier::describe(const WindowRequest& request) {
     const Settings& settings = inputs_.settings;
     report_.model = name_of(settings.model);
-    report_.parameters = lab_.engine().model->parameters().trainable();
+    report_.parameters = lab_.engine().model->parameters().elements();
     report_.device = lab_.device();
     report_.dtype = settings.compute.dtype;
     report_.sums = settings.compute.sums;

@@ -49,7 +49,7 @@ std::string config_text(const fs::path& folder) {
         for (const auto& [name, value] : model->description()) {
             add(name, value);
         }
-        add("parameters", std::to_string(model->parameters().trainable()));
+        add("parameters", std::to_string(model->parameters().elements()));
     } catch (const Error& error) {
         add("config.json", error.what());
     }

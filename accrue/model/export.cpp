@@ -79,7 +79,7 @@ ExportReport export_model(const ModelSpec& model, std::span<const float> weights
             request.kind == ExportRequest::Kind::hf
                 ? write_hf(output, model, weights, request)
                 : model.write_gguf({.file = output, .format = request.format, .tokenizer = request.tokenizer}, weights);
-        return {.tensors = parameters.count(), .parameters = parameters.trainable(), .bytes = bytes};
+        return {.tensors = parameters.count(), .parameters = parameters.elements(), .bytes = bytes};
     } catch (const fs::filesystem_error& fault) {
         throw Error(cat("cannot write ", request.output.string(), ": ", fault.code().message(), "."));
     }

@@ -173,7 +173,7 @@ void load_model_weights(const fs::path& folder, const ParameterList& parameters,
                         " is unknown to the model that config.json describes. ",
                         "Training without it would compute something else."));
     }
-    WorkCount count(work, parameters.trainable() * static_cast<int64_t>(sizeof(float)));
+    WorkCount count(work, parameters.elements() * static_cast<int64_t>(sizeof(float)));
     work.run(parameters.count(), [&](int64_t item) {
         const auto& [file, name] = found[static_cast<size_t>(item)];
         const Parameter& parameter = parameters[item];

@@ -46,7 +46,7 @@ TEST_F(ModelFolderTest, ThreadsReadTheSameWeightsAndTellHowFarTheyAre) {
                        {.pool = &pool, .told = [&](int64_t done, int64_t) { told.push_back(done); }});
     EXPECT_EQ(weights, load(golden("qwen3"), list));
     EXPECT_EQ(told.front(), 0);
-    EXPECT_EQ(told.back(), list.trainable() * 4);
+    EXPECT_EQ(told.back(), list.elements() * 4);
 }
 
 // A model without its tokenizer is a model that nobody can use.

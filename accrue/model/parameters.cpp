@@ -140,7 +140,7 @@ struct FreshPiece {
 
 }  // namespace
 
-int64_t ParameterList::trainable() const {
+int64_t ParameterList::elements() const {
     int64_t total = 0;
     for (const Parameter& parameter : parameters) {
         total += parameter.elements();
@@ -189,7 +189,7 @@ void initialize_weights(const ParameterList& parameters, uint64_t seed, std::spa
                               .end = std::min(first + kPieceElements, parameter.elements())});
         }
     }
-    WorkCount count(work, parameters.trainable() * static_cast<int64_t>(sizeof(float)));
+    WorkCount count(work, parameters.elements() * static_cast<int64_t>(sizeof(float)));
     work.run(std::ssize(pieces), [&](int64_t item) {
         const FreshPiece& piece = pieces[static_cast<size_t>(item)];
         piece.fill(weights.data() + piece.parameter->offset);

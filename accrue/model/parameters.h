@@ -32,7 +32,7 @@ struct ParameterList {
 
     [[nodiscard]] int64_t count() const { return static_cast<int64_t>(parameters.size()); }
     // Trainable numbers, without gaps.
-    [[nodiscard]] int64_t trainable() const;
+    [[nodiscard]] int64_t elements() const;
     [[nodiscard]] const Parameter& operator[](int64_t index) const { return parameters[static_cast<size_t>(index)]; }
 };
 

@@ -67,7 +67,7 @@ TEST(ParametersTest, FreshWeightsKeepTheirBits) {
         std::vector<float> weights(static_cast<size_t>(list.flat_elements));
         initialize_weights(list, 1, weights, {.pool = &pool, .told = [&](int64_t done, int64_t) { told = done; }});
         EXPECT_EQ(hash_of(std::as_bytes(std::span(weights))), "9e9d25cff3d31f36bfc2bcb100ab0390") << threads;
-        EXPECT_EQ(told, list.trainable() * 4) << "all of it is counted";
+        EXPECT_EQ(told, list.elements() * 4) << "all of it is counted";
     }
 }
 

@@ -26,7 +26,7 @@ std::string fresh_weights_text(const std::filesystem::path& folder) {
 decltype(ReportFacts::facts) facts_of(const RunInputs& inputs, const Engine& engine, const std::string& device) {
     const Settings& settings = inputs.settings;
     return {{"Model", name_of(settings.model)},
-            {"Parameters", std::to_string(engine.model->parameters().trainable())},
+            {"Parameters", std::to_string(engine.model->parameters().elements())},
             {"Window", window_text(settings)},
             {"Grain", fmt::format("{} sample(s)", settings.window.grain_samples)},
             {"Sequence", fmt::format("up to {} tokens", inputs.longest_sample())},

@@ -238,7 +238,7 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
     }
     const Settings& settings = inputs.settings;
     const Json json = {{"model family", inputs.model->family()},
-                       {"model parameters", parameters.trainable()},
+                       {"model parameters", parameters.elements()},
                        {"model tensors", shapes.digest()},
                        {"model", Json::parse(inputs.model->computation_json())},
                        {"training data", inputs.train->fingerprint()},

@@ -157,7 +157,7 @@ void Trainer::load_checkpoint() {
 void Trainer::tell_job() {
     const Settings& settings = inputs_.settings;
     progress_.note(fmt::format("accrue: {} parameters, {} samples of up to {} tokens",
-                               engine_.model->parameters().trainable(), inputs_.train->size(),
+                               engine_.model->parameters().elements(), inputs_.train->size(),
                                inputs_.longest_sample()));
     progress_.note(fmt::format("window: {}, grains of {} sample(s), {} grain(s) a micro-batch, {}",
                                window_text(settings), settings.window.grain_samples, engine_.rules.micro_batch_grains,
@@ -339,7 +339,7 @@ void Trainer::show_text(const StopFlag& stop) {
     summary_.has_shown_text = true;
     progress_.text("\nIt writes:\n");
     const int64_t tokens =
-        shown_tokens(engine_.model->parameters().trainable(), std::ssize(prompt), inputs_.longest_sample());
+        shown_tokens(engine_.model->parameters().elements(), std::ssize(prompt), inputs_.longest_sample());
     show_sample(
         *generator, engine_.weights_to_read(), tokenizer,
         {.prompt = std::move(prompt), .longest = inputs_.longest_sample(), .tokens = tokens},
