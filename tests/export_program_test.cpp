@@ -6,7 +6,7 @@
 
 #include "accrue/base/file.h"
 #include "accrue/model/export.h"
-#include "accrue/model/parameters.h"
+#include "accrue/model/families.h"
 #include "accrue/tensor/gguf.h"
 #include "accrue/tensor/safetensors.h"
 
@@ -155,14 +155,14 @@ TEST_F(ExportProgramTest, GoingThroughGgufGivesTheSameFile) {
 TEST_F(ExportProgramTest, ATokenizerGoesAlong) {
     auto json = nlohmann::json::parse(read_text(golden("llama") / "config.json"));
     json["vocab_size"] = 2005;
-    const ModelConfig config = parse_model_config(json.dump(), "test", 0);
-    const std::vector<float> weights(static_cast<size_t>(decoder_parameters(config).list.flat_elements), 0.5F);
+    const auto model = known_families().parse(json.dump(), "test", 0);
+    const std::vector<float> weights(static_cast<size_t>(model->parameters().flat_elements), 0.5F);
     const std::map<std::string, std::string> names = {
         {"tokenizer-gpt2", "gpt-2"}, {"tokenizer-llama3", "llama-bpe"}, {"tokenizer-qwen2", "qwen2"}};
     for (const auto& [tokenizer, name] : names) {
         SCOPED_TRACE(tokenizer);
         const fs::path tokenizer_file = golden(tokenizer) / "tokenizer.json";
-        export_model(config, weights, {.output = folder_ / tokenizer, .files = {tokenizer_file}});
+        export_model(*model, weights, {.output = folder_ / tokenizer, .files = {tokenizer_file}});
         expect_says({"export", tokenizer, "--to", "gguf"}, {"vocabulary:  " + tokenizer + "/tokenizer.json"});
         const GgufFile gguf(folder_ / (tokenizer + "-bf16.gguf"));
         EXPECT_EQ(*gguf.find("tokenizer.ggml.pre"), GgufValue(name));
@@ -177,11 +177,11 @@ TEST_F(ExportProgramTest, ATokenizerGoesAlong) {
 TEST_F(ExportProgramTest, ASentencePieceVocabularyGoesAlong) {
     auto json = nlohmann::json::parse(read_text(golden("llama") / "config.json"));
     json["vocab_size"] = 700;
-    const ModelConfig config = parse_model_config(json.dump(), "test", 0);
-    const std::vector<float> weights(static_cast<size_t>(decoder_parameters(config).list.flat_elements), 0.5F);
+    const auto model = known_families().parse(json.dump(), "test", 0);
+    const std::vector<float> weights(static_cast<size_t>(model->parameters().flat_elements), 0.5F);
     for (const std::string name : {"tokenizer.json", "tokenizer.model"}) {
         SCOPED_TRACE(name);
-        export_model(config, weights, {.output = folder_ / name, .files = {golden("tokenizer-sentencepiece") / name}});
+        export_model(*model, weights, {.output = folder_ / name, .files = {golden("tokenizer-sentencepiece") / name}});
         expect_says({"export", name, "--to", "gguf", "--output", name + ".gguf"},
                     {"vocabulary:  " + name + "/" + name});
         const GgufFile gguf(folder_ / (name + ".gguf"));

@@ -99,7 +99,8 @@ TEST_P(LawTest, OrderAndTreeOfSumsKeepTheBits) {
     const std::vector<SumTensor> tensors(run.engine.sum.tensors().begin(), run.engine.sum.tensors().end());
     const auto add_grains = [&](GradientSum& sum, const std::vector<int64_t>& grains) {
         for (const MicroBatch& batch : cut(grains, 2)) {
-            run.engine.model->forward_backward(run.loader.load(window, batch.grains), run.engine.weights_to_read(), sum);
+            run.engine.model->forward_backward(run.loader.load(window, batch.grains), run.engine.weights_to_read(),
+                                               sum);
         }
     };
     std::vector<int64_t> order(static_cast<size_t>(window.grains()));
@@ -189,7 +190,7 @@ TEST_P(LawTest, ChoosingAnewBetweenMicroBatchesKeepsTheBits) {
         for (int64_t grain = 0; grain < window.grains(); ++grain) {
             run.engine.choose(in_turns[static_cast<size_t>(grain) % in_turns.size()]);
             run.engine.model->forward_backward(run.loader.load(window, std::span(&grain, 1)),
-                                              run.engine.weights_to_read(), *sum);
+                                               run.engine.weights_to_read(), *sum);
         }
         return sum;
     };

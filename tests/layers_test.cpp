@@ -88,6 +88,11 @@ bool is_allowed(const FolderMap& map, const std::string& file, const std::string
     return is_wide_test(file, from) && map.may_include.at("train").contains(to);
 }
 
+// What one family of models is made of is seen by model alone: all else sees ModelSpec and Model.
+bool is_inside_of_a_family(const std::string& included) {
+    return included.starts_with("accrue/model/decoder");
+}
+
 std::vector<std::string> faults_of(const FolderMap& map, const std::vector<Include>& includes) {
     std::vector<std::string> faults;
     for (const auto& [file, included] : includes) {
@@ -102,6 +107,8 @@ std::vector<std::string> faults_of(const FolderMap& map, const std::vector<Inclu
             faults.push_back(file + " includes " + included + ", which lies in no folder of the map");
         } else if (to && !is_allowed(map, file, *from, *to)) {
             faults.push_back(file + " includes " + included + ", but " + *from + " may not include " + *to);
+        } else if (*from != "model" && is_inside_of_a_family(included) && !is_wide_test(file, *from)) {
+            faults.push_back(file + " includes " + included + ", which is for model alone");
         }
     }
     return faults;
@@ -202,11 +209,19 @@ TEST_F(FaultsTest, AnUpwardIncludeIsNamed) {
     EXPECT_NE(faults("accrue/train/step.cpp", "accrue/cli/commands.h"), "");
 }
 
+TEST_F(FaultsTest, WhatADecoderIsMadeOfIsForModelAlone) {
+    EXPECT_EQ(faults("accrue/train/engine.h", "accrue/model/model_spec.h"), "");
+    EXPECT_EQ(faults("accrue/model/families.cpp", "accrue/model/decoder/spec.h"), "");
+    EXPECT_EQ(faults("accrue/train/engine.h", "accrue/model/decoder.h"),
+              "accrue/train/engine.h includes accrue/model/decoder.h, which is for model alone\n");
+    EXPECT_NE(faults("accrue/assess/bench_test.cpp", "accrue/model/decoder/config.h"), "");
+}
+
 TEST_F(FaultsTest, OnlyTestsOfModelAccumulateAndOptimSeeAllBelowTrain) {
     EXPECT_EQ(faults("accrue/model/decoder_test.cpp", "accrue/data/samples/dataset.h"), "");
-    EXPECT_EQ(faults("accrue/optim/adamw_test.cpp", "accrue/model/config.h"), "");
+    EXPECT_EQ(faults("accrue/optim/adamw_test.cpp", "accrue/model/decoder/config.h"), "");
     EXPECT_NE(faults("accrue/model/decoder_test.cpp", "accrue/train/step.h"), "");
-    EXPECT_NE(faults("accrue/data/dataset_test.cpp", "accrue/model/config.h"), "");
+    EXPECT_NE(faults("accrue/data/dataset_test.cpp", "accrue/model/decoder/config.h"), "");
 }
 
 TEST_F(FaultsTest, UnknownFoldersAndShortPathsAreFaults) {

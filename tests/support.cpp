@@ -105,8 +105,8 @@ constexpr int64_t kArenaBytes = int64_t{256} << 20;
 
 }  // namespace
 
-TestRun::TestRun(const Settings& settings, int threads)
-    : inputs(open_inputs(settings)),
+TestRun::TestRun(const Settings& settings, int threads, const ModelFamilies& families)
+    : inputs(open_inputs(settings, nullptr, families)),
       pool(threads),
       arena(make_backing(device_of(inputs.settings.compute), kArenaBytes)),
       kernels(make_kernels(device_of(inputs.settings.compute), pool, arena)),

@@ -38,7 +38,7 @@ void copy_model(const std::string& golden_name, const std::filesystem::path& to,
 
 // An engine in this process with all it stands on.
 struct TestRun {
-    TestRun(const Settings& settings, int threads);
+    TestRun(const Settings& settings, int threads, const ModelFamilies& families = known_families());
 
     // Steps until `steps` are done and returns the hash of the weights.
     std::string run(int64_t steps);

@@ -157,7 +157,7 @@ TEST_F(VerifyTest, TheErrorOfAMeanOfMeansIsWhatAveragingGives) {
     for (int64_t grain = 0; grain < window.grains(); ++grain) {
         again.engine.sum.open(window.grains(), run.engine.sum.units());
         again.engine.model->forward_backward(again.loader.load(window, std::span(&grain, 1)),
-                                            again.engine.weights_to_read(), again.engine.sum);
+                                             again.engine.weights_to_read(), again.engine.sum);
         for (int64_t parameter = 0; parameter < parameters; ++parameter) {
             const auto mean = again.mean_gradient(parameter);
             auto& sum = got[static_cast<size_t>(parameter)];

@@ -247,7 +247,8 @@ TEST_F(GradientSumTest, PartsThatAreExchangedAsIntegersGiveTheSumOfAll) {
     EXPECT_TRUE(std::ranges::equal(theirs.device_bytes(), whole.device_bytes()));
     EXPECT_EQ(theirs.ledger(), whole.ledger());
     EXPECT_THROW(theirs.add(integers, mine.ledger()), Error) << "its grains are in already";
-    EXPECT_TRUE(std::ranges::equal(theirs.device_bytes(), whole.device_bytes())) << "a refused part must leave the sum as it was";
+    EXPECT_TRUE(std::ranges::equal(theirs.device_bytes(), whole.device_bytes()))
+        << "a refused part must leave the sum as it was";
 }
 
 TEST_F(GradientSumTest, OnlyExactSumsOfTheSameSizeAreExchanged) {

@@ -89,7 +89,7 @@ void Adviser::choose_plan() {
     advice_.plan = chosen.plan();
     // A plan says nothing of blocks where all are kept.
     if (advice_.plan.choices.blocks.empty()) {
-        advice_.plan.choices.blocks.assign(static_cast<size_t>(inputs_.model.layers), Recompute::nothing);
+        advice_.plan.choices.blocks.assign(static_cast<size_t>(inputs_.model->blocks()), Recompute::nothing);
     }
     advice_.peak_bytes = chosen.peak_bytes();
     advice_.budget = budget_of(inputs_.settings, machine_);

@@ -23,12 +23,7 @@ RunInputs idle_inputs() {
     settings.window.micro_batch_grains = 1;
     settings.compute.threads = 1;
     RunInputs inputs = open_inputs(settings);
-    inputs.model.layers = 1;
-    inputs.model.width = 32;
-    inputs.model.heads = 2;
-    inputs.model.key_heads = 2;
-    inputs.model.head_size = 16;
-    inputs.model.ffn = 64;
+    inputs.model = known_families().shaped("tiny", {.layers = 1, .width = 32, .heads = 2, .ffn = 64}, {});
     return inputs;
 }
 

@@ -32,7 +32,7 @@ RunInputs small_inputs(int64_t sequence_length, int64_t layers, const std::strin
     settings.compute.threads = 1;
     settings.compute.memory = memory;
     RunInputs inputs = open_inputs(settings);
-    inputs.model.layers = layers;
+    inputs.model = known_families().shaped("tiny", {.layers = layers}, {});
     return inputs;
 }
 

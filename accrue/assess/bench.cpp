@@ -20,11 +20,11 @@ namespace {
 constexpr uint64_t kSeed = 1;
 constexpr int kBurstsAtOnce = 5;
 
-std::unique_ptr<Dataset> random_words(const ModelConfig& model, const BenchRequest& request) {
+std::unique_ptr<Dataset> random_words(const ModelSpec& model, const BenchRequest& request) {
     const int64_t samples = request.samples * (request.steps + 1);
     std::vector<int32_t> tokens(static_cast<size_t>(samples * request.sequence + 1));
     for (size_t i = 0; i < tokens.size(); ++i) {
-        tokens[i] = static_cast<int32_t>(mix(kSeed, i) % static_cast<uint64_t>(model.vocabulary));
+        tokens[i] = static_cast<int32_t>(mix(kSeed, i) % static_cast<uint64_t>(model.vocabulary()));
     }
     return dataset_of_tokens(std::move(tokens), request.sequence, "random words");
 }
@@ -78,10 +78,14 @@ std::string sums_beside_fp32(const BenchRequest& request) {
     return request.sums == "fp32" ? "exact" : request.sums;
 }
 
+std::shared_ptr<const ModelSpec> bench_model(const BenchRequest& request) {
+    return known_families().preset(request.model);
+}
+
 Settings bench_settings(const BenchRequest& request) {
-    const ModelConfig model = preset_config(request.model);
-    if (request.sequence > model.positions) {
-        throw Error(cat("--sequence ", request.sequence, ": ", request.model, " has only ", model.positions,
+    const int64_t positions = bench_model(request)->positions();
+    if (request.sequence > positions) {
+        throw Error(cat("--sequence ", request.sequence, ": ", request.model, " has only ", positions,
                         " positions. Give at most that."));
     }
     Settings settings;
@@ -104,38 +108,23 @@ Settings bench_settings(const BenchRequest& request) {
     return settings;
 }
 
-Choices bench_choices(const BenchRequest& request, int64_t layers) {
-    Choices choices = choices_of(bench_settings(request), layers);
+Choices bench_choices(const BenchRequest& request, int64_t blocks) {
+    Choices choices = choices_of(bench_settings(request), blocks);
     choices.loss_rows = request.loss_rows;
     choices.weight_copy = request.weight_copy;
     return choices;
 }
 
-double gradient_flops(const ModelConfig& model, int64_t tokens) {
-    const DecoderParameters decoder = decoder_parameters(model);
-    int64_t matrices = decoder.head.in * decoder.head.out;
-    for (const BlockParameters& block : decoder.blocks) {
-        for (const LinearParameters* product :
-             {&block.qkv, &block.attention_output, &block.mlp_input, &block.mlp_output}) {
-            matrices += product->in * product->out;
-        }
-    }
-    const auto length = static_cast<double>(tokens);
-    const auto attention_width = static_cast<double>(model.heads * model.head_size);
-    return 6 * static_cast<double>(matrices) * length +
-           6 * static_cast<double>(model.layers) * attention_width * length * length;
-}
-
 StepsMeasurement measure_steps(const BenchRequest& request) {
-    const ModelConfig model = preset_config(request.model);
+    const auto model = bench_model(request);
     const Settings settings = bench_settings(request);
     Pool pool(static_cast<int>(request.threads));
-    const auto data = random_words(model, request);
+    const auto data = random_words(*model, request);
     const Loader loader(*data, SampleOrder(SampleOrder::Kind::sequential, kSeed, data->size()));
     // Planned and taken as a run does it (run_plan.h), so that the promise is the same.
     Planner planner(settings, model, request.sequence, pool.threads());
     const ProcessBase base = ProcessBase::measure();
-    const Choices choices = bench_choices(request, model.layers);
+    const Choices choices = bench_choices(request, model->blocks());
     const Plan plan = planner.plan_of(choices, settings.window.micro_batch_grains);
     Arena arena(plan.arena_bytes);
     arena.touch({.pool = &pool});

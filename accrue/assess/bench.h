@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "accrue/kernels/timed/stopwatch.h"
-#include "accrue/model/choices.h"
-#include "accrue/model/config.h"
+#include "accrue/model/model_spec.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {
@@ -32,13 +32,10 @@ struct BenchRequest {
 
 // The settings of a run that does this work. Errors: an unknown preset, a sequence longer than the model's positions.
 [[nodiscard]] Settings bench_settings(const BenchRequest& request);
-// What that run keeps and what it recomputes, in a model of so many layers.
-[[nodiscard]] Choices bench_choices(const BenchRequest& request, int64_t layers);
-
-// The floating-point operations that the gradient of one sequence cannot do without: 6 for each parameter of a product
-// and token (lookup tables are no products, the head counts once even where it is the embedding), and
-// 6 * layers * attention width * tokens^2 for attention, of which causality leaves half. Nothing computed twice counts.
-[[nodiscard]] double gradient_flops(const ModelConfig& model, int64_t tokens);
+// The model that it measures.
+[[nodiscard]] std::shared_ptr<const ModelSpec> bench_model(const BenchRequest& request);
+// What that run keeps and what it recomputes, in a model of so many blocks.
+[[nodiscard]] Choices bench_choices(const BenchRequest& request, int64_t blocks);
 
 // One optimizer step as the clock saw it.
 struct StepTimes {

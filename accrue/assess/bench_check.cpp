@@ -15,8 +15,8 @@ namespace {
 // Longer than a tile of attention (64), so that both kinds of tiles are seen.
 constexpr int64_t kTokens = 72;
 constexpr int64_t kWords = 2048;
-// A second layer shows that the gradient goes on through the first; in wide models the reference has no time for it.
-constexpr int64_t kNarrowWidth = 1024;
+// A second block shows that the gradient goes on through the first; where one is wide the reference has no time for it.
+constexpr int64_t kFewParameters = 12'000'000;
 
 // The rounding of bf16 is 0.4% at most and some of it cancels; a wrong term shows as tens of percent.
 constexpr double kAllowedBf16 = 0.03;
@@ -31,16 +31,17 @@ bool rounds_to_bf16(const BenchRequest& request) {
 constexpr double kSmallest = 1e-3;
 
 // The parts of the model that all sizes of it share.
-ModelConfig cut_model(const BenchRequest& request) {
-    ModelConfig model = preset_config(request.model);
-    model.layers = std::min<int64_t>(model.layers, model.width < kNarrowWidth ? 2 : 1);
-    model.vocabulary = std::min(model.vocabulary, kWords);
-    return model;
+std::shared_ptr<const ModelSpec> cut_model(const BenchRequest& request) {
+    const auto model = bench_model(request);
+    auto one_block = model->at_most({.blocks = 1, .vocabulary = kWords});
+    const bool is_small = one_block->parameters().elements() < kFewParameters;
+    return is_small ? model->at_most({.blocks = 2, .vocabulary = kWords}) : one_block;
 }
 
 using Gradients = std::vector<std::vector<double>>;
 
-Gradients gradients_of(const Settings& settings, const ModelConfig& model, const Choices& choices, Kernels& kernels) {
+Gradients gradients_of(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, const Choices& choices,
+                       Kernels& kernels) {
     const int64_t tokens = settings.data.sequence_length;
     Engine engine(settings, model, tokens, kernels, choices);
     initialize_weights(engine.model->parameters(), 1, engine.put_weights());
@@ -48,7 +49,7 @@ Gradients gradients_of(const Settings& settings, const ModelConfig& model, const
     std::vector<int32_t> words;
     for (int64_t i = 0; i <= tokens; ++i) {
         words.push_back(
-            static_cast<int32_t>(mix(2, static_cast<uint64_t>(i)) % static_cast<uint64_t>(model.vocabulary)));
+            static_cast<int32_t>(mix(2, static_cast<uint64_t>(i)) % static_cast<uint64_t>(model->vocabulary())));
     }
     const auto data = dataset_of_tokens(words, tokens, "random words");
     const Loader loader(*data, SampleOrder(SampleOrder::Kind::sequential, 1, data->size()));
@@ -85,11 +86,11 @@ double distance_of(const std::vector<double>& a, const std::vector<double>& b) {
 }  // namespace
 
 GradientCheck check_gradient(const BenchRequest& request) {
-    const ModelConfig model = cut_model(request);
+    const auto model = cut_model(request);
     Settings settings = bench_settings(request);
     settings.data.sequence_length = std::min(request.sequence, kTokens);
     settings.window = {.samples = 1, .tokens = 0, .grain_samples = 1, .micro_batch_grains = 1};
-    const Choices choices = bench_choices(request, model.layers);
+    const Choices choices = bench_choices(request, model->blocks());
     Pool pool(static_cast<int>(request.threads));
     const auto bytes = [&](const Settings& of) {
         return plan_arena(of, model, of.data.sequence_length, pool.threads(), choices).peak_bytes;
@@ -111,7 +112,7 @@ GradientCheck check_gradient(const BenchRequest& request) {
     for (const std::vector<double>& gradient : wanted) {
         largest_norm = std::max(largest_norm, norm_of(gradient));
     }
-    const ParameterList list = decoder_parameters(model).list;
+    const ParameterList& list = model->parameters();
     for (size_t tensor = 0; tensor < wanted.size(); ++tensor) {
         const double size = std::max(norm_of(wanted[tensor]), kSmallest * largest_norm);
         const double error = distance_of(got[tensor], wanted[tensor]) / size;

@@ -181,8 +181,7 @@ Json bench_json(const BenchFindings& findings, const BenchOrigin& origin) {
     const double rate = median_of(rates, [](double value) { return value; });
     const double lasting_rate =
         std::accumulate(lasting.begin(), lasting.end(), 0.0) / static_cast<double>(lasting.size());
-    const double flops =
-        gradient_flops(preset_config(request.model), request.sequence) * static_cast<double>(request.samples);
+    const double flops = bench_model(request)->gradient_flops(request.sequence) * static_cast<double>(request.samples);
     const auto tokens = static_cast<double>(facts.window_tokens);
 
     Json json = {

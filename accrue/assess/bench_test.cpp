@@ -35,19 +35,6 @@ StepsMeasurement steps_of(const std::vector<double>& seconds) {
     return measurement;
 }
 
-// By hand: 12 blocks of 768 x (2304 + 768 + 3072 + 3072) and a head of 768 x 50304 make 123,568,128 parameters of products.
-TEST(BenchTest, GptTwoTakes817GigaflopASequence) {
-    EXPECT_EQ(gradient_flops(preset_config("gpt2-124m"), 1024),
-              6.0 * 123'568'128 * 1024 + 6.0 * 12 * 768 * 1024 * 1024);
-    EXPECT_NEAR(gradient_flops(preset_config("gpt2-124m"), 1024), 817.2e9, 0.05e9);
-}
-
-// By hand: a block of 1024 x (3072 + 1024 + 5632) + 2816 x 1024; the head is counted, the embedding is not.
-TEST(BenchTest, AnUntiedHeadCountsOnceAndTheEmbeddingDoesNot) {
-    const double matrices = 24.0 * (1024.0 * (3072 + 1024 + 5632) + 2816.0 * 1024) + 32000.0 * 1024;
-    EXPECT_EQ(gradient_flops(preset_config("llama-350m"), 512), 6 * matrices * 512 + 6.0 * 24 * 1024 * 512 * 512);
-}
-
 TEST(BenchTest, GrainsFollowTheDefaultRule) {
     BenchRequest request;
     EXPECT_EQ(bench_settings(request).window.grain_samples, 1);
@@ -228,7 +215,7 @@ TEST(BenchReportTest, TakesMediansAndRatios) {
     EXPECT_EQ(json.at("exact_over_fp32"), 0.75);  // 1.5 s against 2
     EXPECT_EQ(json.at("multiply_add_flops"), 2e9);
     EXPECT_EQ(json.at("multiply_add_flops_best"), 4e9);
-    const double flops = gradient_flops(preset_config("tiny"), 64);
+    const double flops = bench_model(request)->gradient_flops(64);
     EXPECT_DOUBLE_EQ(json.at("fraction_of_floor"), flops / 2e9 / 2);
     EXPECT_DOUBLE_EQ(json.at("fraction_of_lasting_floor"), flops / 1.5e9 / 2);
     EXPECT_DOUBLE_EQ(json.at("fastest_step_fraction"), flops / 4e9 / 1);

@@ -46,14 +46,14 @@ private:
 // An engine with fresh weights that runs steps of one micro-batch of the longest samples.
 class MeasuredEngine {
 public:
-    MeasuredEngine(const Settings& settings, const ModelConfig& model, int64_t longest_sample, Pool& pool,
-                   int64_t arena_bytes, const Choices& choices)
+    MeasuredEngine(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
+                   Pool& pool, int64_t arena_bytes, const Choices& choices)
         : arena_(make_backing(device_of(settings.compute), arena_bytes)),
           kernels_(make_kernels(device_of(settings.compute), pool, arena_)),
           watch_(*kernels_),
           engine_(settings, model, longest_sample, *kernels_, choices),
           samples_(longest_sample),
-          words_(samples_, model.vocabulary),
+          words_(samples_, model->vocabulary()),
           grain_samples_(settings.window.grain_samples) {
         initialize_weights(engine_.model->parameters(), kSeed, engine_.put_weights());
         engine_.refresh_copy();
@@ -118,9 +118,7 @@ Rates rates_of(const WorkByPart& work, const Stopwatch::Seconds& seconds, const 
 }  // namespace
 
 Rates measure_rates(const RunInputs& inputs, Pool& pool, int64_t room) {
-    ModelConfig model = inputs.model;
-    model.layers = 1;
-    model.vocabulary = std::min(model.vocabulary, kWords);
+    const auto model = inputs.model->at_most({.blocks = 1, .vocabulary = kWords});
     Settings settings = inputs.settings;
     settings.window.micro_batch_grains = 1;
     settings.compute.recompute = "nothing";

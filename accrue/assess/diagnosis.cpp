@@ -38,7 +38,7 @@ std::optional<Diagnosis> diagnose_factor(const Computed& got, const Computed& wh
 
 // The first grain that is not what it is in the whole window.
 std::optional<Diagnosis> diagnose_grains(const WindowLab& lab, const Computed& got, const Computed& whole) {
-    const ParameterList list = decoder_parameters(lab.model()).list;
+    const ParameterList& list = lab.model().parameters();
     for (int64_t grain = 0; grain < got.ledger.grains(); ++grain) {
         const bool has_same_loss = same_loss(got.ledger, whole.ledger, grain);
         for (int64_t tensor = 0; tensor < got.ledger.tensors(); ++tensor) {
@@ -93,7 +93,7 @@ Diagnosis diagnose(const WindowLab& lab, const Computed& got, const Computed& wh
     }
     return {.what = "every grain is the same, but their sum is not",
             .detail = fmt::format("relative error {:.2g}, most in {}", difference->relative_error,
-                                  decoder_parameters(lab.model()).list[difference->tensor].name)};
+                                  lab.model().parameters()[difference->tensor].name)};
 }
 
 }  // namespace accrue

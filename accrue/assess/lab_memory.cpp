@@ -33,8 +33,8 @@ LabMemory::LabMemory(const RunInputs& inputs, const Window& window, int threads,
       threads_(std::max(threads, kMostThreads)),
       planner_(one_grain_at_a_time(inputs.settings), inputs.model, inputs.longest_sample(), threads_),
       base_(ProcessBase::measure()),
-      second_sum_bytes_(decoder_parameters(inputs.model).list.flat_elements * bytes_of(SumKind::exact)),
-      choices_(choices_of(inputs.settings, inputs.model.layers)) {
+      second_sum_bytes_(inputs.model->parameters().flat_elements * bytes_of(SumKind::exact)),
+      choices_(choices_of(inputs.settings, inputs.model->blocks())) {
     const MemoryBound budget = budget_of(inputs.settings, machine);
     const auto most = static_cast<int64_t>(kShareOfMemory * static_cast<double>(machine.bytes - base_.held_bytes));
     const int64_t enough = std::min(budget.bytes, base_.held_bytes + most);
@@ -68,7 +68,7 @@ int64_t LabMemory::process_bytes_with(int64_t engine_bytes, int64_t at_once) con
     Plan plan;
     plan.micro_batch_grains = at_once;
     plan.arena_bytes = engine_bytes + second_sum_bytes_;
-    const int64_t tensors = decoder_parameters(inputs_.model).list.count();
+    const int64_t tensors = inputs_.model->parameters().count();
     const auto ledgers = kLedgers * window_.samples * tensors * static_cast<int64_t>(sizeof(GrainRecord));
     return process_bytes(base_, planner_, plan) + ledgers;
 }

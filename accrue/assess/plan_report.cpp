@@ -150,8 +150,8 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
     findings.steps = settings.schedule.steps;
     findings.price_per_hour = request.price_per_hour;
     findings.title = fmt::format("{}, {} parameters, {}, sums {}, moments {}", name_of(settings.model),
-                                 decoder_parameters(inputs.model).list.elements(), settings.compute.dtype,
-                                 settings.compute.sums, settings.optimizer.moments);
+                                 inputs.model->parameters().elements(), settings.compute.dtype, settings.compute.sums,
+                                 settings.optimizer.moments);
     findings.window = fmt::format(
         "{}, up to {} tokens each, {} grain(s) of {} sample(s)",
         settings.window.tokens > 0 ? fmt::format("{} tokens in samples", settings.window.tokens)

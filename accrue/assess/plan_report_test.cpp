@@ -59,9 +59,8 @@ TEST_F(PlanReportTest, OfALongSampleAPartIsMeasured) {
     RunInputs inputs = small_inputs();
     inputs.train = dataset_of_tokens(std::vector<int32_t>(40'000, 1), 32'768, "long");
     inputs.validation = nullptr;
-    inputs.model.positions = 32'768;
     inputs.settings.window.grain_samples = 1;
-    inputs.model.layers = 1;
+    inputs.model = known_families().shaped("tiny", {.layers = 1, .positions = 32'768}, {});
     Pool pool(1);
     const int64_t whole = Planner(inputs.settings, inputs.model, inputs.longest_sample(), 1).unlimited().arena_bytes;
     const Rates rates = measure_rates(inputs, pool, whole / 2);

@@ -38,7 +38,7 @@ public:
         : inputs_(inputs),
           observer_(observer),
           lab_(inputs, request, parts),
-          planned_(other_ways(lab_, inputs.settings, inputs.model.layers)) {
+          planned_(other_ways(lab_, inputs.settings, inputs.model->blocks())) {
         describe(request);
     }
 

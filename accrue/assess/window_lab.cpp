@@ -82,7 +82,7 @@ WindowLab::WindowLab(const RunInputs& inputs, const WindowRequest& request, Part
     : inputs_(inputs),
       parts_(std::move(parts)),
       checkpoint_(request.checkpoint),
-      definition_(definition_of(inputs, decoder_parameters(inputs.model).list)),
+      definition_(definition_of(inputs, inputs.model->parameters())),
       loader_(*inputs.train, sample_order_of(inputs.settings, inputs.train->size())),
       threads_(Pool(static_cast<int>(inputs.settings.compute.threads)).threads()) {
     find_window(request);
@@ -159,8 +159,8 @@ void WindowLab::add(const Window& window, const std::vector<int64_t>& grains, in
 
 GradientSum WindowLab::make_sum(SumKind kind) {
     const auto tensors = engine().sum.tensors();
-    return {std::vector<SumTensor>(tensors.begin(), tensors.end()), engine().model->parameters().gradient_elements, kind,
-            engine().kernels};
+    return {std::vector<SumTensor>(tensors.begin(), tensors.end()), engine().model->parameters().gradient_elements,
+            kind, engine().kernels};
 }
 
 Computed WindowLab::finished(const StepReport& report, double seconds) {

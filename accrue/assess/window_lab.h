@@ -71,7 +71,7 @@ public:
     [[nodiscard]] const Loader& loader() const { return loader_; }
     // Valid until the next way is computed; the sum is that of the last one.
     [[nodiscard]] Engine& engine();
-    [[nodiscard]] const ModelConfig& model() const { return inputs_.model; }
+    [[nodiscard]] const ModelSpec& model() const { return *inputs_.model; }
 
     // One optimizer step, as `accrue train` takes it.
     [[nodiscard]] Computed by_step(const Way& way);

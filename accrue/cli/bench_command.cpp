@@ -77,10 +77,10 @@ void note(const std::string& text) {
 // What would only show after minutes is said at once. Where to write the result; empty = nowhere.
 std::filesystem::path check_before(const BenchCommand& command) {
     const BenchRequest& request = command.request;
-    const ModelConfig model = preset_config(request.model);
+    const auto model = bench_model(request);
     const ArenaPlan plan =
         plan_arena(bench_settings(request), model, request.sequence, Pool(static_cast<int>(request.threads)).threads(),
-                   bench_choices(request, model.layers));
+                   bench_choices(request, model->blocks()));
     if (const auto available = available_memory()) {
         check_memory(plan, *available);
     }

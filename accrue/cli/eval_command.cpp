@@ -52,8 +52,8 @@ ExitCode run_eval(const EvalCommand& command) {
         fmt::print(stderr, "{}\n", note);
     }
     TrainedModel model(command.folder, data->longest(), command.threads, warn);
-    check_tokens(*data, model.config());
-    const Evaluation result = evaluate(model.decoder(), model.weights(), *data, 1);
+    check_tokens(*data, *model.spec());
+    const Evaluation result = evaluate(model.model(), model.weights(), *data, 1);
     fmt::print("samples:       {}\ntokens:        {}\nloss:          {:.6f} per token\nperplexity:    {:.4f}\n",
                data->size(), result.tokens, result.loss, std::exp(result.loss));
     const int64_t bytes = tokenizer ? counted_bytes(*data, *tokenizer) : 0;

@@ -40,8 +40,7 @@ struct SourcePlace {
 
 // A model read whole.
 struct Source {
-    ModelConfig config;
-    std::vector<float> weights;
+    ModelWithWeights read;
     bool speaks_bytes = false;
 };
 
@@ -56,12 +55,10 @@ SourcePlace place_of(const fs::path& given) {
 
 Source open_source(const SourcePlace& place) {
     if (place.folder.empty()) {
-        GgufModel model = read_gguf_model(place.path);
-        return {.config = std::move(model.config), .weights = std::move(model.weights)};
+        return {.read = read_gguf(place.path)};
     }
     const TrainedModel model(place.path, 1, 1, warn);
-    return {.config = model.config(),
-            .weights = model.weights_on_host(),
+    return {.read = {.model = model.spec(), .weights = model.weights_on_host()},
             .speaks_bytes = dynamic_cast<const ByteTokenizer*>(model.tokenizer()) != nullptr};
 }
 
@@ -155,10 +152,10 @@ ExitCode run_export(const ExportCommand& command) {
     } else {
         request.files = companions(place.folder);
     }
-    const ExportReport report = export_model(source.config, source.weights, request);
+    const ExportReport report = export_model(*source.read.model, source.read.weights, request);
     fmt::print("written:     {}\nformat:      {}, {}\nmodel:       {}, {} tensors, {} parameters\nsize:        {}\n",
-               shown.string(), command.to, command.dtype, source.config.family, report.tensors, report.parameters,
-               format_bytes(report.bytes));
+               shown.string(), command.to, command.dtype, source.read.model->family(), report.tensors,
+               report.parameters, format_bytes(report.bytes));
     if (!vocabulary.empty()) {
         fmt::print("vocabulary:  {}\n", vocabulary);
     }

@@ -14,8 +14,7 @@
 #include "accrue/cli/inspect_files.h"
 #include "accrue/cli/tensor_table.h"
 #include "accrue/data/tokenizers/tokenizer.h"
-#include "accrue/model/config.h"
-#include "accrue/model/parameters.h"
+#include "accrue/model/families.h"
 #include "accrue/observe/history.h"
 #include "accrue/train/run_folder.h"
 #include "accrue/train/settings.h"
@@ -36,37 +35,25 @@ std::vector<fs::path> files_in(const fs::path& folder, const std::string& ending
     return {files.begin(), files.end()};
 }
 
-std::string rope_text(const RopeConfig& rope) {
-    switch (rope.kind) {
-        case RopeConfig::Kind::none:
-            return "learned";
-        case RopeConfig::Kind::plain:
-            return fmt::format("rotary, theta {}", rope.theta);
-        case RopeConfig::Kind::linear:
-            return fmt::format("rotary, theta {}, linear by {}", rope.theta, rope.factor);
-        case RopeConfig::Kind::llama3:
-            return fmt::format("rotary, theta {}, llama3 by {}", rope.theta, rope.factor);
-    }
-    return "";
-}
-
 // A model that cannot be trained here can still be looked at.
 std::string config_text(const fs::path& folder) {
     if (!fs::exists(folder / "config.json")) {
         return "";
     }
-    ModelConfig config;
+    std::string text;
+    const auto add = [&text](const std::string& name, const std::string& value) {
+        text += fmt::format("{:<13} {}\n", name + ":", value);
+    };
     try {
-        config = read_model_config(folder, 0);
+        const auto model = known_families().read(folder, 0);
+        for (const auto& [name, value] : model->description()) {
+            add(name, value);
+        }
+        add("parameters", std::to_string(model->parameters().elements()));
     } catch (const Error& error) {
-        return fmt::format("config.json:  {}\n", error.what());
+        add("config.json", error.what());
     }
-    return fmt::format(
-        "family:       {}\nlayers:       {}\nwidth:        {}\nheads:        {} of {}, {} for keys and values\n"
-        "ffn:          {}\nvocabulary:   {}\npositions:    {}, {}\nhead:         {}\nparameters:   {}\n",
-        config.family, config.layers, config.width, config.heads, config.head_size, config.key_heads, config.ffn,
-        config.vocabulary, config.positions, rope_text(config.rope), config.tied ? "the embedding" : "its own",
-        decoder_parameters(config).list.elements());
+    return text;
 }
 
 std::string model_folder_text(const fs::path& folder) {

@@ -135,13 +135,14 @@ void check_prompt(const std::vector<int32_t>& prompt, int64_t vocabulary) {
 
 ExitCode run_sample(const SampleCommand& command) {
     TrainedModel model(command.folder, 0, command.threads, warn);
+    Generator& generator = model.generator();
     const Tokenizer* tokenizer = model.tokenizer();
     if (command.chat && tokenizer == nullptr) {
         throw Error("this model has no tokenizer, so it cannot chat. Give the prompt as token ids without --chat.");
     }
     Prompt prompt;
     if (tokenizer == nullptr) {
-        prompt.ids = parse_ids(command.prompt, model.config().vocabulary);
+        prompt.ids = parse_ids(command.prompt, model.spec()->vocabulary());
     } else {
         prompt = command.chat ? chat_prompt(*tokenizer, chat_format_for(command, model), command.prompt)
                               : text_prompt(*tokenizer, command.prompt);
@@ -149,11 +150,11 @@ ExitCode run_sample(const SampleCommand& command) {
     if (command.prompt.empty() || prompt.ids.empty()) {
         throw Error("the prompt is empty: give at least one character to go on from.");
     }
-    check_prompt(prompt.ids, model.config().vocabulary);
+    check_prompt(prompt.ids, model.spec()->vocabulary());
     SamplingSettings sampling = command.sampling;
     sampling.end_tokens = prompt.end_tokens;
     const auto go_on = [&](const std::function<Generation(int32_t)>& on_token) {
-        generate(model.decoder(), model.weights(), prompt.ids, model.longest(), sampling, on_token);
+        generate(generator, model.weights(), prompt.ids, model.longest(), sampling, on_token);
     };
     if (tokenizer == nullptr) {
         go_on([](int32_t token) {

@@ -15,6 +15,14 @@ ConfigFields::ConfigFields(nlohmann::json json, std::string where, std::string p
     }
 }
 
+ConfigFields ConfigFields::parse(std::string_view text, const std::string& where) {
+    try {
+        return {nlohmann::json::parse(text), where};
+    } catch (const nlohmann::json::exception& error) {
+        throw Error(cat(where, " is not valid JSON: ", error.what()));
+    }
+}
+
 int64_t ConfigFields::size(const std::string& key, int64_t otherwise) const {
     if (!has(key)) {
         return otherwise;

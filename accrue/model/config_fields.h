@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -15,6 +16,8 @@ class ConfigFields {
 public:
     // `prefix` stands before keys in errors ("rope_scaling."). An error if `json` is no object.
     ConfigFields(nlohmann::json json, std::string where, std::string prefix = "");
+    // Of a text, which may be no JSON at all.
+    [[nodiscard]] static ConfigFields parse(std::string_view text, const std::string& where);
 
     // Is a key there, even as null?
     [[nodiscard]] bool names(const std::string& key) const { return json_.contains(key); }

@@ -1,24 +1,12 @@
 #include "accrue/model/decoder.h"
 
-#include <algorithm>
-
+#include "accrue/model/decoder/rope_table.h"
 #include "accrue/model/device_batch.h"
-#include "accrue/model/rope_table.h"
 
 namespace accrue {
 namespace {
 
 constexpr AttentionMask kMask = AttentionMask::causal;
-
-std::vector<GradientSink::Grain> counted(const TokenBatch& batch) {
-    std::vector<GradientSink::Grain> grains;
-    for (const auto& [number, range] : batch.grains) {
-        const auto first = batch.targets.begin() + range.first;
-        const auto is_counted = [](int32_t target) { return target >= 0; };
-        grains.push_back({.number = number, .counted_tokens = std::count_if(first, first + range.rows, is_counted)});
-    }
-    return grains;
-}
 
 // Sums that are not exact are added in grain order, so a row that one grain of the batch holds back must be held back by
 // all of them.
@@ -34,7 +22,7 @@ struct Decoder::Kept {
     BlockSaved saved;
 };
 
-Decoder::Decoder(ModelConfig config, const Options& options, Kernels& kernels)
+Decoder::Decoder(ModelConfig config, const ModelOptions& options, Kernels& kernels)
     : config_(std::move(config)), options_(options), kernels_(kernels), parameters_(decoder_parameters(config_)) {
     if (options_.longest_sample > config_.positions) {
         throw Error(cat("the longest sample has ", options_.longest_sample, " tokens, but the model has only ",
@@ -106,7 +94,7 @@ LookupNeeds Decoder::lookup_needs(const TokenBatch& batch, GradientSink& sink) c
 
 void Decoder::forward_backward(const TokenBatch& batch, const Weights& weights, GradientSink& sink) {
     Arena& arena = kernels_.arena();
-    sink.begin(counted(batch));
+    sink.begin(counted_grains(batch));
     const DeviceBatch device(kernels_, batch, kMask, lookup_needs(batch, sink));
     const BlockContext context = context_of(device, BlockContext::Mode::training);
     const Pass pass{.kernels = kernels_,

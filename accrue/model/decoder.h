@@ -1,7 +1,7 @@
 #pragma once
 
 #include "accrue/model/block.h"
-#include "accrue/model/config.h"
+#include "accrue/model/decoder/config.h"
 #include "accrue/model/device_batch.h"
 #include "accrue/model/head.h"
 #include "accrue/model/model.h"
@@ -9,24 +9,16 @@
 namespace accrue {
 
 // A decoder-only transformer: GPT-2, Llama, Mistral, Qwen2, Qwen3. All its memory comes from the kernels' arena.
-class Decoder final : public Model {
+class Decoder final : public Model, public Generator {
 public:
-    struct Options {
-        DType dtype = DType::fp32;   // of activations and of the weights that products read
-        int64_t longest_sample = 0;  // in tokens: how many positions to prepare for
-        uint64_t dropout_seed = 0;
-        // Which parameters are trained; nothing = all.
-        std::function<bool(const Parameter&)> is_trained = nullptr;
-    };
-    Decoder(ModelConfig config, const Options& options, Kernels& kernels);
+    Decoder(ModelConfig config, const ModelOptions& options, Kernels& kernels);
 
-    [[nodiscard]] const ModelConfig& config() const { return config_; }
-    // What the next micro-batches keep and recompute; which weights they read is said by the weights they are given.
-    void choose(const Choices& choices);
-    [[nodiscard]] const Choices& choices() const { return choices_; }
+    void choose(const Choices& choices) override;
+    [[nodiscard]] const Choices& choices() const override { return choices_; }
     [[nodiscard]] const ParameterList& parameters() const override { return parameters_.list; }
     void forward_backward(const TokenBatch& batch, const Weights& weights, GradientSink& sink) override;
     [[nodiscard]] std::vector<float> losses(const TokenBatch& batch, const Weights& weights) override;
+    [[nodiscard]] Generator* generator() override { return this; }
     [[nodiscard]] std::vector<float> next_scores(std::span<const int32_t> tokens, const Weights& weights) override;
 
 private:
@@ -44,7 +36,7 @@ private:
                             View<float> d_stream) const;
 
     ModelConfig config_;
-    Options options_;
+    ModelOptions options_;
     Choices choices_;
     Kernels& kernels_;
     DecoderParameters parameters_;

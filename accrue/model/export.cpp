@@ -5,8 +5,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/replace_folder.h"
-#include "accrue/model/gguf_layout.h"
-#include "accrue/model/parameters.h"
+#include "accrue/model/model_folder.h"
 #include "accrue/tensor/safetensors.h"
 
 namespace accrue {
@@ -14,13 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::span<const float> values_of(const Parameter& parameter, std::span<const float> weights) {
-    return weights.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.elements()));
-}
-
 // The config.json of the model with the number format of the new file in it, under the name it has there.
-std::string config_json(const ModelConfig& config, FloatFormat format) {
-    auto json = nlohmann::ordered_json::parse(config.source_json);
+std::string config_json(const ModelSpec& model, FloatFormat format) {
+    auto json = nlohmann::ordered_json::parse(model.config_json());
     const char* const name =
         format == FloatFormat::fp32 ? "float32" : (format == FloatFormat::bf16 ? "bfloat16" : "float16");
     const bool has_both = json.contains("dtype") && json.contains("torch_dtype");
@@ -53,11 +48,11 @@ int64_t bytes_in(const fs::path& folder) {
     return total;
 }
 
-int64_t write_hf(const fs::path& output, const ModelConfig& config, const ParameterList& parameters,
-                 std::span<const float> weights, const ExportRequest& request) {
+int64_t write_hf(const fs::path& output, const ModelSpec& model, std::span<const float> weights,
+                 const ExportRequest& request) {
     replace_folder(output, [&](const fs::path& aside) {
-        write_text(aside / "config.json", config_json(config, request.format));
-        write_weights(aside / "model.safetensors", parameters, weights, request.format);
+        write_text(aside / "config.json", config_json(model, request.format));
+        write_weights(aside / "model.safetensors", model.parameters(), weights, request.format);
         for (const fs::path& file : request.files) {
             write_text(aside / file.filename(), read_text(file));
         }
@@ -65,37 +60,10 @@ int64_t write_hf(const fs::path& output, const ModelConfig& config, const Parame
     return bytes_in(output);
 }
 
-int64_t write_gguf(const fs::path& output, const ModelConfig& config, const ParameterList& parameters,
-                   std::span<const float> weights, const ExportRequest& request) {
-    std::vector<GgufPlace> places;
-    std::vector<GgufTensorToStore> tensors;
-    for (const Parameter& parameter : parameters.parameters) {
-        places.push_back(gguf_place(config, parameter));
-        tensors.push_back({.name = places.back().name,
-                           .format = places.back().always_fp32 ? FloatFormat::fp32 : request.format,
-                           .shape = places.back().shape});
-    }
-    const bool has_factors = config.rope.kind == RopeConfig::Kind::llama3;
-    if (has_factors) {
-        tensors.push_back({.name = kRopeFactorsName, .shape = {config.head_size / 2}});
-    }
-    const GgufMetadata metadata = gguf_metadata(config, request.format, output.stem().string(), request.tokenizer);
-    fs::create_directories(output.parent_path());
-    GgufWriter writer(output, metadata, tensors);
-    for (size_t i = 0; i < places.size(); ++i) {
-        const std::vector<float> ordered = ordered_for_gguf(places[i], values_of(parameters.parameters[i], weights));
-        writer.write(stored_bytes(ordered, tensors[i].format, tensors[i].name));
-    }
-    if (has_factors) {
-        writer.write(stored_bytes(rope_factors(config.rope, config.head_size), FloatFormat::fp32, kRopeFactorsName));
-    }
-    return writer.finish();
-}
-
 }  // namespace
 
-ExportReport export_model(const ModelConfig& config, std::span<const float> weights, const ExportRequest& request) {
-    const ParameterList parameters = decoder_parameters(config).list;
+ExportReport export_model(const ModelSpec& model, std::span<const float> weights, const ExportRequest& request) {
+    const ParameterList& parameters = model.parameters();
     if (static_cast<int64_t>(weights.size()) != parameters.flat_elements) {
         throw Error(cat("the model has ", parameters.flat_elements, " places for weights, but ", weights.size(),
                         " were given to be exported."));
@@ -106,9 +74,11 @@ ExportReport export_model(const ModelConfig& config, std::span<const float> weig
     if (request.overwrite == Overwrite::no && fs::exists(fs::symlink_status(output))) {
         throw Error(cat(request.output.string(), " exists already. Choose another place, or ask to replace it."));
     }
-    const auto write = request.kind == ExportRequest::Kind::hf ? write_hf : write_gguf;
     try {
-        const int64_t bytes = write(output, config, parameters, weights, request);
+        const int64_t bytes =
+            request.kind == ExportRequest::Kind::hf
+                ? write_hf(output, model, weights, request)
+                : model.write_gguf({.file = output, .format = request.format, .tokenizer = request.tokenizer}, weights);
         return {.tensors = parameters.count(), .parameters = parameters.elements(), .bytes = bytes};
     } catch (const fs::filesystem_error& fault) {
         throw Error(cat("cannot write ", request.output.string(), ": ", fault.code().message(), "."));

@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "accrue/base/output_path.h"
-#include "accrue/model/config.h"
-#include "accrue/model/gguf_metadata.h"
-#include "accrue/tensor/float_format.h"
+#include "accrue/model/model_spec.h"
 
 namespace accrue {
 
@@ -35,20 +33,15 @@ struct ExportReport {
 };
 
 // Writes a model for other programs: a Hugging Face folder (config.json, model.safetensors) with all tensors in the
-// format asked for, or a GGUF file as llama.cpp's converter would make it, where vectors and learned positions stay
-// fp32. `weights` is flat, in the layout of decoder_parameters(config). What is written appears whole or not at all. A
+// format asked for, or a GGUF file as llama.cpp's converter would make it (ModelSpec::write_gguf). `weights` is flat, in
+// the layout of the model's parameters. What is written appears whole or not at all. A
 // number that does not fit the format is an error that names the tensor; so is an output that exists already, unless it
 // may be replaced. The old one stays whole until the new one is.
-ExportReport export_model(const ModelConfig& config, std::span<const float> weights, const ExportRequest& request);
+ExportReport export_model(const ModelSpec& model, std::span<const float> weights, const ExportRequest& request);
 
-// A model read from a GGUF file.
-struct GgufModel {
-    ModelConfig config;
-    std::vector<float> weights;  // in the layout of decoder_parameters(config)
-};
-
-// The way back. Errors name file and key or tensor: an architecture that is not known, a tensor that is missing, of
-// another shape, quantized, unknown to the model, or not finite.
-[[nodiscard]] GgufModel read_gguf_model(const std::filesystem::path& file);
+// The way back from a GGUF file; of llama.cpp's architectures those that are decoders here. Errors name file and key or
+// tensor: an architecture that is not known, a tensor that is missing, of another shape, quantized, unknown to the model,
+// or not finite.
+[[nodiscard]] ModelWithWeights read_gguf(const std::filesystem::path& file);
 
 }  // namespace accrue

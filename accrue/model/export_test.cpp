@@ -8,8 +8,8 @@
 
 #include "accrue/base/file.h"
 #include "accrue/kernels/device.h"
+#include "accrue/model/decoder/gguf_layout.h"
 #include "accrue/model/export_testing.h"
-#include "accrue/model/gguf_layout.h"
 
 namespace accrue::testing {
 namespace {
@@ -79,7 +79,8 @@ TEST_F(ExportTest, AHuggingFaceFolderHoldsTheModelInTheFormatAskedFor) {
             SCOPED_TRACE(cat(name, ", ", name_of(format)));
             const Loaded model = load_folder(golden_folder(name));
             const fs::path output = folder_ / cat(name, name_of(format));
-            const ExportReport report = export_model(model.config, model.weights, {.format = format, .output = output});
+            const ExportReport report =
+                export_model(*decoder_spec(model.config), model.weights, {.format = format, .output = output});
             EXPECT_EQ(report.parameters, decoder_parameters(model.config).list.elements());
             EXPECT_GT(report.bytes, report.parameters * bytes_of(format));
             const SafetensorsFile file(output / "model.safetensors");
@@ -104,7 +105,7 @@ TEST_F(ExportTest, ConfigJsonNamesTheFormatUnderItsOwnKeyAndKeepsTheRest) {
             json[key] = "float64";
             model.config.source_json = json.dump();
             const fs::path output = folder_ / cat(key, name);
-            export_model(model.config, model.weights, {.format = format, .output = output});
+            export_model(*decoder_spec(model.config), model.weights, {.format = format, .output = output});
             json[key] = name;
             EXPECT_EQ(nlohmann::json::parse(read_text(output / "config.json")), json);
         }
@@ -114,7 +115,8 @@ TEST_F(ExportTest, ConfigJsonNamesTheFormatUnderItsOwnKeyAndKeepsTheRest) {
 TEST_F(ExportTest, FilesGivenStandBesideTheWeights) {
     write_text(folder_ / "tokenizer.json", "{}");
     const Loaded model = load_folder(golden_folder("qwen2"));
-    export_model(model.config, model.weights, {.output = folder_ / "out" / "", .files = {folder_ / "tokenizer.json"}});
+    export_model(*decoder_spec(model.config), model.weights,
+                 {.output = folder_ / "out" / "", .files = {folder_ / "tokenizer.json"}});
     EXPECT_EQ(read_text(folder_ / "out" / "tokenizer.json"), "{}");
 }
 
@@ -249,7 +251,7 @@ TEST_F(ExportTest, WhatLlamaCppCannotComputeIsRefused) {
 }
 
 TEST_F(ExportTest, AVocabularyIsWrittenWithOneTokenForEachRow) {
-    const ModelConfig config = read_model_config(golden_folder("llama"), 0);
+    const ModelConfig config = load_folder(golden_folder("llama")).config;
     GgufTokenizer tokenizer{.model = "gpt2",
                             .pre = "gpt-2",
                             .tokens = {"a", "b", "ab", "<end>"},
@@ -301,23 +303,24 @@ TEST_F(ExportTest, NothingIsWrittenOverAndNothingHalfIsLeft) {
     };
     fs::create_directories(folder_ / "out");
     for (const Kind kind : {Kind::hf, Kind::gguf}) {
-        EXPECT_THAT([&] { (void)export_model(model.config, model.weights, request(kind)); },
+        EXPECT_THAT([&] { (void)export_model(*decoder_spec(model.config), model.weights, request(kind)); },
                     ThrowsMessage<Error>(HasSubstr("exists already")));
     }
     fs::remove_all(folder_ / "out");
     model.weights[5] = 1e5F;
-    EXPECT_THAT([&] { (void)export_model(model.config, model.weights, request(Kind::hf)); },
+    EXPECT_THAT([&] { (void)export_model(*decoder_spec(model.config), model.weights, request(Kind::hf)); },
                 ThrowsMessage<Error>(HasSubstr("tensor model.embed_tokens.weight holds 100000 at element 5")));
-    EXPECT_THAT([&] { (void)export_model(model.config, model.weights, request(Kind::gguf)); },
+    EXPECT_THAT([&] { (void)export_model(*decoder_spec(model.config), model.weights, request(Kind::gguf)); },
                 ThrowsMessage<Error>(HasSubstr("tensor token_embd.weight holds 100000 at element 5")));
     EXPECT_TRUE(fs::is_empty(folder_.path()));
     model.weights.pop_back();
-    EXPECT_THAT([&] { (void)export_model(model.config, model.weights, request(Kind::hf)); },
+    EXPECT_THAT([&] { (void)export_model(*decoder_spec(model.config), model.weights, request(Kind::hf)); },
                 ThrowsMessage<Error>(HasSubstr("were given to be exported")));
     write_text(folder_ / "file", "");
     model.weights.push_back(0);
-    EXPECT_THAT([&] { (void)export_model(model.config, model.weights, {.output = folder_ / "file" / "below"}); },
-                ThrowsMessage<Error>(HasSubstr("Not a directory")));
+    EXPECT_THAT(
+        [&] { (void)export_model(*decoder_spec(model.config), model.weights, {.output = folder_ / "file" / "below"}); },
+        ThrowsMessage<Error>(HasSubstr("Not a directory")));
 }
 
 }  // namespace

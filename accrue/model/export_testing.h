@@ -9,8 +9,12 @@
 #include <gtest/gtest.h>
 
 #include "accrue/base/error.h"
+#include "accrue/base/file.h"
 #include "accrue/base/temporary_folder.h"
 #include "accrue/model/decoder.h"
+#include "accrue/model/decoder/gguf_metadata.h"
+#include "accrue/model/decoder/gguf_model.h"
+#include "accrue/model/decoder/spec.h"
 #include "accrue/model/export.h"
 #include "accrue/model/model_folder.h"
 
@@ -25,7 +29,7 @@ struct Loaded {
 };
 
 inline Loaded load_folder(const fs::path& folder) {
-    Loaded loaded{.config = read_model_config(folder, 0), .weights = {}};
+    Loaded loaded{.config = parse_model_config(read_text(folder / "config.json"), folder.string(), 0), .weights = {}};
     const ParameterList parameters = decoder_parameters(loaded.config).list;
     loaded.weights.resize(static_cast<size_t>(parameters.flat_elements));
     load_model_weights(folder, parameters, put_into(loaded.weights));
@@ -50,7 +54,7 @@ protected:
     [[nodiscard]] fs::path gguf_of(const Loaded& model, FloatFormat format = FloatFormat::fp32) const {
         const fs::path file = folder_ / "model.gguf";
         fs::remove(file);
-        export_model(model.config, model.weights,
+        export_model(*decoder_spec(model.config), model.weights,
                      {.kind = ExportRequest::Kind::gguf, .format = format, .output = file});
         return file;
     }

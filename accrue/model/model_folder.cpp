@@ -190,6 +190,10 @@ void load_model_weights(const fs::path& folder, const ParameterList& parameters,
     });
 }
 
+std::span<const float> values_of(const Parameter& parameter, std::span<const float> flat) {
+    return flat.subspan(static_cast<size_t>(parameter.offset), static_cast<size_t>(parameter.elements()));
+}
+
 std::vector<TensorToStore> named_tensors(const ParameterList& parameters, const ByteSource& weights) {
     constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
     std::vector<TensorToStore> tensors;
@@ -202,12 +206,12 @@ std::vector<TensorToStore> named_tensors(const ParameterList& parameters, const 
     return tensors;
 }
 
-void write_model_folder(const fs::path& folder, const ModelConfig& config, const ParameterList& parameters,
-                        const ByteSource& weights, const std::function<void(int64_t)>& wrote,
+void write_model_folder(const fs::path& folder, const ModelSpec& model, const ByteSource& weights,
+                        const std::function<void(int64_t)>& wrote,
                         const std::function<void(const fs::path& folder)>& add_files) {
     replace_folder(folder, [&](const fs::path& aside) {
-        write_text(aside / "config.json", config.source_json);
-        write_safetensors(aside / "model.safetensors", named_tensors(parameters, weights), wrote);
+        write_text(aside / "config.json", model.config_json());
+        write_safetensors(aside / "model.safetensors", named_tensors(model.parameters(), weights), wrote);
         if (add_files) {
             add_files(aside);
         }

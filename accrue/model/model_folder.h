@@ -5,8 +5,7 @@
 #include <span>
 #include <string>
 
-#include "accrue/model/config.h"
-#include "accrue/model/parameters.h"
+#include "accrue/model/model_spec.h"
 #include "accrue/tensor/safetensors.h"
 
 namespace accrue {
@@ -23,9 +22,12 @@ void load_model_weights(const std::filesystem::path& folder, const ParameterList
 // Writes a Hugging Face model folder: config.json and model.safetensors, nothing that varies from run to run, and what
 // `add_files` puts beside them. The folder appears whole, and one that is there already stays until then. `wrote` is called
 // with the bytes of each piece.
-void write_model_folder(const std::filesystem::path& folder, const ModelConfig& config, const ParameterList& parameters,
-                        const ByteSource& weights, const std::function<void(int64_t bytes)>& wrote = nullptr,
+void write_model_folder(const std::filesystem::path& folder, const ModelSpec& model, const ByteSource& weights,
+                        const std::function<void(int64_t bytes)>& wrote = nullptr,
                         const std::function<void(const std::filesystem::path& folder)>& add_files = nullptr);
+
+// One tensor's numbers in a flat buffer.
+[[nodiscard]] std::span<const float> values_of(const Parameter& parameter, std::span<const float> flat);
 
 // The tensors of flat weights by name, to be written.
 [[nodiscard]] std::vector<TensorToStore> named_tensors(const ParameterList& parameters, const ByteSource& weights);

@@ -6,6 +6,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/temporary_folder.h"
+#include "accrue/model/families.h"
 
 namespace accrue {
 namespace {
@@ -25,19 +26,19 @@ protected:
 };
 
 TEST_F(ModelFolderTest, WhatIsWrittenIsReadBackAndIsTheSameFileEachTime) {
-    const ModelConfig config = read_model_config(golden("qwen3"), 24);
-    const ParameterList list = decoder_parameters(config).list;
+    const auto spec = known_families().read(golden("qwen3"), 24);
+    const ParameterList& list = spec->parameters();
     const std::vector<float> weights = load(golden("qwen3"), list);
-    write_model_folder(folder_ / "a", config, list, weights);
-    write_model_folder(folder_ / "b", config, list, weights);
-    write_model_folder(folder_ / "b", config, list, weights);  // over an older one
+    write_model_folder(folder_ / "a", *spec, weights);
+    write_model_folder(folder_ / "b", *spec, weights);
+    write_model_folder(folder_ / "b", *spec, weights);  // over an older one
     EXPECT_EQ(load(folder_ / "a", list), weights);
-    EXPECT_EQ(read_model_config(folder_ / "a", 24), config);
+    EXPECT_EQ(known_families().read(folder_ / "a", 24)->config_json(), spec->config_json());
     EXPECT_EQ(read_text(folder_ / "a" / "model.safetensors"), read_text(folder_ / "b" / "model.safetensors"));
 }
 
 TEST_F(ModelFolderTest, ThreadsReadTheSameWeightsAndTellHowFarTheyAre) {
-    const ParameterList list = decoder_parameters(read_model_config(golden("qwen3"), 24)).list;
+    const ParameterList list = known_families().read(golden("qwen3"), 24)->parameters();
     std::vector<float> weights(static_cast<size_t>(list.flat_elements));
     Pool pool(3);
     std::vector<int64_t> told;
@@ -50,12 +51,12 @@ TEST_F(ModelFolderTest, ThreadsReadTheSameWeightsAndTellHowFarTheyAre) {
 
 // A model without its tokenizer is a model that nobody can use.
 TEST_F(ModelFolderTest, FilesBesideTheWeightsAppearWithThemAndTheOldModelStaysUntilThen) {
-    const ModelConfig config = read_model_config(golden("llama"), 24);
-    const ParameterList list = decoder_parameters(config).list;
+    const auto spec = known_families().read(golden("llama"), 24);
+    const ParameterList& list = spec->parameters();
     const std::vector<float> weights = load(golden("llama"), list);
     const fs::path model = folder_ / "model";
     const auto write = [&](const std::string& tokenizer) {
-        write_model_folder(model, config, list, weights, nullptr, [&](const fs::path& aside) {
+        write_model_folder(model, *spec, weights, nullptr, [&](const fs::path& aside) {
             EXPECT_TRUE(!fs::exists(model) || read_text(model / "tokenizer.json") == "old");
             if (tokenizer.empty()) {
                 throw Error("no room");
@@ -72,8 +73,8 @@ TEST_F(ModelFolderTest, FilesBesideTheWeightsAppearWithThemAndTheOldModelStaysUn
 }
 
 TEST_F(ModelFolderTest, ShardsAreReadAsOneModel) {
-    const ModelConfig config = read_model_config(golden("llama"), 24);
-    const ParameterList list = decoder_parameters(config).list;
+    const auto spec = known_families().read(golden("llama"), 24);
+    const ParameterList& list = spec->parameters();
     const std::vector<float> weights = load(golden("llama"), list);
     nlohmann::json index;
     std::vector<std::vector<TensorToStore>> shards(2);
@@ -91,8 +92,8 @@ TEST_F(ModelFolderTest, ShardsAreReadAsOneModel) {
 }
 
 TEST_F(ModelFolderTest, Gpt2FilesComeWithoutPrefixAndWithBuffers) {
-    const ModelConfig config = read_model_config(golden("gpt2"), 24);
-    const ParameterList list = decoder_parameters(config).list;
+    const auto spec = known_families().read(golden("gpt2"), 24);
+    const ParameterList& list = spec->parameters();
     const std::vector<float> weights = load(golden("gpt2"), list);
     std::vector<TensorToStore> tensors = named_tensors(list, weights);
     for (TensorToStore& tensor : tensors) {

@@ -9,7 +9,7 @@
 
 #include "accrue/base/long_work.h"
 #include "accrue/kernels/kernels.h"
-#include "accrue/model/config.h"
+#include "accrue/model/decoder/config.h"
 
 namespace accrue {
 

@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "accrue/model/config.h"
-
 namespace accrue {
 
 // A model's shape as the keys of [model] ask for it. What is left open (0, "" or nothing) is as in the preset or, where a
@@ -31,12 +29,5 @@ struct Words {
     int64_t count = 0;  // 0 = there is none
     std::optional<int32_t> end_of_document = {};
 };
-
-// A preset changed by a shape or, with an empty preset, the shape's family alone. Its source_json loads in Hugging Face
-// transformers. Shapes that cannot be are errors that name the keys.
-[[nodiscard]] ModelConfig shaped_config(const std::string& preset, const ModelShape& shape, const Words& words);
-
-// Families that a shape can name.
-[[nodiscard]] std::vector<std::string> shape_families();
 
 }  // namespace accrue

@@ -153,44 +153,45 @@ int64_t default_micro_batch_grains(const Settings& settings, int64_t longest_sam
     return std::max<int64_t>(1, std::max(kMicroBatchRows, threads * kThreadRows) / grain_rows);
 }
 
-Choices choices_of(const Settings& settings, int64_t layers) {
+Choices choices_of(const Settings& settings, int64_t blocks) {
     Choices choices;
     if (settings.compute.recompute != "auto") {
-        choices.blocks.assign(static_cast<size_t>(layers), recompute_of(settings.compute.recompute));
+        choices.blocks.assign(static_cast<size_t>(blocks), recompute_of(settings.compute.recompute));
     }
     return choices;
 }
 
-Engine::Engine(const Settings& settings, const ModelConfig& config, int64_t longest_sample, Kernels& kernels_to_use)
-    : Engine(settings, config, longest_sample, kernels_to_use, choices_of(settings, config.layers)) {}
+Engine::Engine(const Settings& settings, const std::shared_ptr<const ModelSpec>& model_spec, int64_t longest_sample,
+               Kernels& kernels_to_use)
+    : Engine(settings, model_spec, longest_sample, kernels_to_use, choices_of(settings, model_spec->blocks())) {}
 
-Engine::Engine(const Settings& settings, const ModelConfig& config, int64_t longest_sample, Kernels& kernels_to_use,
-               const Choices& choices)
+Engine::Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_spec, int64_t longest_sample,
+               Kernels& kernels_to_use, const Choices& choices)
     : kernels(kernels_to_use),
-      model(config,
-            {.dtype = dtype_of_settings(settings),
-             .longest_sample = longest_sample,
-             .dropout_seed = seed_for(settings, kDropout)},
-            kernels),
-      sum(sum_tensors(model.parameters()), model.parameters().gradient_elements, sum_kind_of(settings.compute.sums),
+      spec(std::move(model_spec)),
+      model(spec->make({.dtype = dtype_of_settings(settings),
+                        .longest_sample = longest_sample,
+                        .dropout_seed = seed_for(settings, kDropout)},
+                       kernels)),
+      sum(sum_tensors(model->parameters()), model->parameters().gradient_elements, sum_kind_of(settings.compute.sums),
           kernels),
-      optimizer(make_optimizer(settings, model.parameters(), kernels)),
+      optimizer(make_optimizer(settings, model->parameters(), kernels)),
       rules(rules_of(settings, longest_sample)),
       dtype_(dtype_of_settings(settings)),
-      master_(take_matrix<float>(kernels.arena(), 1, model.parameters().flat_elements)) {
+      master_(take_matrix<float>(kernels.arena(), 1, model->parameters().flat_elements)) {
     weights.master = master_.view;
     fill_zero(kernels, master_.block);
     choose(choices);
 }
 
 void Engine::choose(const Choices& choices) {
-    model.choose(choices);
+    model->choose(choices);
     const bool wants_copy = dtype_ == DType::bf16 && choices.weight_copy == Choices::WeightCopy::kept;
     if (wants_copy == !weights.copy.empty()) {
         return;
     }
     copy_ =
-        wants_copy ? take_any_matrix(kernels.arena(), DType::bf16, 1, model.parameters().flat_elements) : LeasedAny{};
+        wants_copy ? take_any_matrix(kernels.arena(), DType::bf16, 1, model->parameters().flat_elements) : LeasedAny{};
     weights.copy = copy_.view;
     refresh_copy();
 }
@@ -234,7 +235,7 @@ std::string Engine::weights_hash() const {
     Hasher hasher;
     const ByteSource all = weights_source();
     constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
-    for (const Parameter& parameter : model.parameters().parameters) {
+    for (const Parameter& parameter : model->parameters().parameters) {
         all.part(parameter.offset * kBytes, parameter.elements() * kBytes)
             .for_pieces(int64_t{1} << 20, [&hasher](std::span<const std::byte> piece) { hasher.add(piece); });
     }

@@ -7,7 +7,7 @@
 #include "accrue/accumulate/gradient_sum.h"
 #include "accrue/accumulate/window.h"
 #include "accrue/accumulate/window_record.h"
-#include "accrue/model/decoder.h"
+#include "accrue/model/model_spec.h"
 #include "accrue/optim/optimizer.h"
 #include "accrue/optim/schedule.h"
 #include "accrue/train/loader.h"
@@ -18,13 +18,15 @@ namespace accrue {
 // What a run computes with: device, model, weights, sums, optimizer. All memory comes from the kernels' arena, in a
 // fixed order, so that the same engine on a dry arena counts what a real one will take.
 struct Engine {
-    Engine(const Settings& settings, const ModelConfig& config, int64_t longest_sample, Kernels& kernels);
+    Engine(const Settings& settings, const std::shared_ptr<const ModelSpec>& model_spec, int64_t longest_sample,
+           Kernels& kernels);
     // The same with other choices than those of the settings from the start.
-    Engine(const Settings& settings, const ModelConfig& config, int64_t longest_sample, Kernels& kernels,
-           const Choices& choices);
+    Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_spec, int64_t longest_sample,
+           Kernels& kernels, const Choices& choices);
 
     Kernels& kernels;
-    Decoder model;
+    std::shared_ptr<const ModelSpec> spec;
+    std::unique_ptr<Model> model;
     WeightBuffers weights;
     GradientSum sum;
     std::unique_ptr<Optimizer> optimizer;
@@ -99,8 +101,8 @@ private:
 // How large the settings want windows; window.grain_samples must be resolved.
 [[nodiscard]] WindowSize window_size_of(const Settings::Window& settings);
 
-// What the settings say about recomputing, for a model of so many layers. "auto" recomputes nothing.
-[[nodiscard]] Choices choices_of(const Settings& settings, int64_t layers);
+// What the settings say about recomputing, for a model of so many blocks. "auto" recomputes nothing.
+[[nodiscard]] Choices choices_of(const Settings& settings, int64_t blocks);
 
 // Grains per micro-batch when the settings leave it open: enough for 1,024 rows, with many threads for 256 of each.
 [[nodiscard]] int64_t default_micro_batch_grains(const Settings& settings, int64_t longest_sample, int threads);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "accrue/kernels/device.h"
+#include "accrue/model/families.h"
 
 namespace accrue {
 namespace {
@@ -15,7 +16,7 @@ protected:
         Settings settings;
         settings.window.grain_samples = 1;
         settings.compute.dtype = dtype;
-        return {settings, preset_config("tiny"), kLongest, *kernels_};
+        return {settings, known_families().preset("tiny"), kLongest, *kernels_};
     }
 
     Pool pool_{1};

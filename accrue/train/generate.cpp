@@ -47,7 +47,7 @@ int32_t choose_token(std::vector<float> scores, const SamplingSettings& settings
     return order[count - 1];
 }
 
-void generate(Model& model, const Weights& weights, std::vector<int32_t> prompt, int64_t longest,
+void generate(Generator& model, const Weights& weights, std::vector<int32_t> prompt, int64_t longest,
               const SamplingSettings& settings, const std::function<Generation(int32_t)>& on_token) {
     const std::vector<int32_t>& ends = settings.end_tokens;
     for (int64_t made = 0; made < settings.tokens; ++made) {

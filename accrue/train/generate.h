@@ -27,7 +27,7 @@ enum class Generation { goes_on, ends };
 
 // Continues a prompt, token by token; on_token is called with each, but not with an end. Sees at most the last
 // `longest` tokens.
-void generate(Model& model, const Weights& weights, std::vector<int32_t> prompt, int64_t longest,
+void generate(Generator& model, const Weights& weights, std::vector<int32_t> prompt, int64_t longest,
               const SamplingSettings& settings, const std::function<Generation(int32_t)>& on_token);
 
 }  // namespace accrue

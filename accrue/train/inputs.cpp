@@ -84,9 +84,10 @@ std::filesystem::path tokenizer_place(const Settings& settings) {
     return tokenizer_file_in(kept) ? kept : fs::directory_iterator(kept)->path();
 }
 
-// The model as the run's newest checkpoint has it that can tell: in this all of a run agree, and which of them is damaged
-// is found and said later.
-std::optional<ModelConfig> stored_model_config(const Settings& settings, int64_t longest) {
+// The model as the run's newest checkpoint has it that can tell, null if none can: in this all of a run agree, and which of
+// them is damaged is found and said later.
+std::shared_ptr<const ModelSpec> stored_model(const Settings& settings, int64_t longest,
+                                              const ModelFamilies& families) {
     const RunFolder folder{settings.run.folder};
     std::vector<int64_t> steps;
     if (!settings.run.folder.empty()) {
@@ -98,9 +99,9 @@ std::optional<ModelConfig> stored_model_config(const Settings& settings, int64_t
             continue;
         }
         const auto json = config_of_checkpoint(checkpoint);
-        return json ? std::optional(parse_model_config(*json, checkpoint.string(), longest)) : std::nullopt;
+        return json ? families.parse(*json, checkpoint.string(), longest) : nullptr;
     }
-    return std::nullopt;
+    return nullptr;
 }
 
 // Of a size that no machine holds, and that would take the planner itself too long to look at.
@@ -156,19 +157,20 @@ std::unique_ptr<Tokenizer> open_run_tokenizer(const Settings& settings) {
     return std::make_unique<ByteTokenizer>();
 }
 
-ModelConfig run_model_config(const Settings& settings, const Tokenizer* tokenizer, int64_t longest) {
+std::shared_ptr<const ModelSpec> run_model(const Settings& settings, const Tokenizer* tokenizer, int64_t longest,
+                                           const ModelFamilies& families) {
     if (!settings.model.from.empty() && !std::filesystem::exists(settings.model.from)) {
-        if (auto stored = stored_model_config(settings, longest)) {
-            return std::move(*stored);
+        if (auto stored = stored_model(settings, longest, families)) {
+            return stored;
         }
     }
     if (!settings.model.from.empty()) {
-        return read_model_config(settings.model.from, longest);
+        return families.read(settings.model.from, longest);
     }
     const Words words = tokenizer == nullptr
                             ? Words{}
                             : Words{.count = tokenizer->vocabulary(), .end_of_document = tokenizer->end_of_document()};
-    return shaped_config(settings.model.preset, settings.model.shape, words);
+    return families.shaped(settings.model.preset, settings.model.shape, words);
 }
 
 void copy_tokenizer_files(const Settings& settings, const std::filesystem::path& model_folder) {
@@ -260,18 +262,18 @@ std::vector<std::string> notes_on(const Dataset& data, const std::string& name) 
     return notes;
 }
 
-void check_tokens(const Dataset& data, const ModelConfig& model) {
+void check_tokens(const Dataset& data, const ModelSpec& model) {
     const Dataset::LargestToken largest = data.largest_token();
-    if (largest.token >= model.vocabulary) {
+    if (largest.token >= model.vocabulary()) {
         throw Error(
             cat(largest.where, " holds token ", largest.token, ", but the model's vocabulary has only ",
-                model.vocabulary, " words (0 to ", model.vocabulary - 1,
+                model.vocabulary(), " words (0 to ", model.vocabulary() - 1,
                 "). The data was made with another tokenizer than the model: name the model's own in data.tokenizer, "
                 "or start from a model with a larger vocabulary."));
     }
 }
 
-RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress) {
+RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress, const ModelFamilies& families) {
     RunInputs inputs;
     inputs.tokenizer = open_run_tokenizer(settings);
     const ChatChoice chat = choose_chat_format(settings);
@@ -289,15 +291,15 @@ RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress) 
         inputs.validation = open_validation_data(settings, inputs.tokenizer.get(), progress);
     }
     const int64_t longest = inputs.longest_sample();
-    inputs.model = run_model_config(settings, inputs.tokenizer.get(), longest);
-    if (longest > inputs.model.positions) {
+    inputs.model = run_model(settings, inputs.tokenizer.get(), longest, families);
+    if (longest > inputs.model->positions()) {
         throw Error(cat("data.sequence_length: samples have up to ", longest, " tokens, but the model has only ",
-                        inputs.model.positions, " positions. Set data.sequence_length to at most that",
+                        inputs.model->positions(), " positions. Set data.sequence_length to at most that",
                         settings.model.from.empty() ? ", or model.positions to more." : "."));
     }
-    check_tokens(*inputs.train, inputs.model);
+    check_tokens(*inputs.train, *inputs.model);
     if (inputs.validation) {
-        check_tokens(*inputs.validation, inputs.model);
+        check_tokens(*inputs.validation, *inputs.model);
     }
     // Decided once: a run that is continued finds it in its run.toml and does not look at the folder's weights again.
     if (settings.model.weights == "auto" && !settings.model.from.empty()) {

@@ -7,7 +7,7 @@
 #include "accrue/data/samples/corpus.h"
 #include "accrue/data/samples/dataset.h"
 #include "accrue/data/tokenizers/tokenizer.h"
-#include "accrue/model/config.h"
+#include "accrue/model/families.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {
@@ -16,7 +16,7 @@ namespace accrue {
 // checked against each other.
 struct RunInputs {
     Settings settings;
-    ModelConfig model;
+    std::shared_ptr<const ModelSpec> model;
     std::unique_ptr<Dataset> train;
     std::unique_ptr<Dataset> validation;   // none = no validation
     std::unique_ptr<Tokenizer> tokenizer;  // none = token ids whose text is not known
@@ -26,8 +26,10 @@ struct RunInputs {
     [[nodiscard]] int64_t longest_sample() const;
 };
 
-// `progress` is told how far tokenizing is, the first time a text is seen, and what was found or built.
-[[nodiscard]] RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress = nullptr);
+// `progress` is told how far tokenizing is, the first time a text is seen, and what was found or built. The model is of
+// one of the families.
+[[nodiscard]] RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress = nullptr,
+                                    const ModelFamilies& families = known_families());
 
 // The settings as a plan needs them: a window never crosses the end of an epoch, so none is larger than the data.
 [[nodiscard]] Settings settings_to_plan(const RunInputs& inputs);
@@ -41,7 +43,9 @@ struct RunInputs {
 
 // The model a run trains: a folder's, or a preset or a shape whose vocabulary grows to the tokenizer's. Where the folder is
 // gone, the run's newest checkpoint knows it.
-[[nodiscard]] ModelConfig run_model_config(const Settings& settings, const Tokenizer* tokenizer, int64_t longest);
+[[nodiscard]] std::shared_ptr<const ModelSpec> run_model(const Settings& settings, const Tokenizer* tokenizer,
+                                                         int64_t longest,
+                                                         const ModelFamilies& families = known_families());
 
 // Puts the tokenizer's files beside a trained model, so that it can be used elsewhere. Nothing to do for bytes.
 void copy_tokenizer_files(const Settings& settings, const std::filesystem::path& model_folder);
@@ -62,6 +66,6 @@ void keep_tokenizer(const Settings& settings, const std::filesystem::path& folde
 [[nodiscard]] std::vector<std::string> notes_on(const Dataset& data, const std::string& name);
 
 // A token that the model has no row for is an error that names file, place, token and vocabulary.
-void check_tokens(const Dataset& data, const ModelConfig& model);
+void check_tokens(const Dataset& data, const ModelSpec& model);
 
 }  // namespace accrue

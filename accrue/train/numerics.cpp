@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Enough for every tile shape and for two samples of a grain; little beside what a run takes.
-constexpr int64_t kProbeLayers = 2;
+constexpr int64_t kProbeBlocks = 2;
 constexpr int64_t kProbeVocabulary = 512;
 constexpr int64_t kProbeTokens = 32;
 constexpr int64_t kProbeSamples = 2;
@@ -38,11 +38,13 @@ std::string set_of_bits(const Settings::Compute& compute) {
     return std::string(cpu::name_of(compute.dtype == "fp32" ? std::min(set, avx512) : set));
 }
 
-ModelConfig probe_model(ModelConfig model, int64_t tokens) {
-    model.layers = std::min(model.layers, kProbeLayers);
-    model.vocabulary = std::min(model.vocabulary, kProbeVocabulary);
-    model.positions = std::min(model.positions, tokens);
-    return model;
+// How far apart the model's fresh weights are.
+float widest_deviation(const ParameterList& parameters) {
+    float widest = 0;
+    for (const Parameter& parameter : parameters.parameters) {
+        widest = std::max(widest, parameter.initial_deviation);
+    }
+    return widest;
 }
 
 Settings probe_settings(Settings settings, int64_t tokens) {
@@ -68,21 +70,21 @@ void fill_probe_weights(const Engine& engine, float range, Pool& pool) {
     });
 }
 
-std::string fingerprint_of(const Settings& run, const ModelConfig& run_model, int64_t longest_sample, Pool& pool) {
+std::string fingerprint_of(const Settings& run, const ModelSpec& run_model, int64_t longest_sample, Pool& pool) {
     const int64_t length = std::min(longest_sample, kProbeTokens);
     const Settings settings = probe_settings(run, length);
-    const ModelConfig model = probe_model(run_model, length);
+    const auto model = run_model.at_most({.blocks = kProbeBlocks, .vocabulary = kProbeVocabulary, .positions = length});
     const DeviceChoice device = device_of(settings.compute);
     Arena arena(make_backing(device, plan_arena(settings, model, length, pool.threads()).peak_bytes));
     const auto kernels = make_kernels(device, pool, arena);
     Engine engine(settings, model, length, *kernels);
-    fill_probe_weights(engine, model.initializer_range, pool);
+    fill_probe_weights(engine, widest_deviation(model->parameters()), pool);
     engine.refresh_copy();
 
     std::vector<int32_t> tokens;
     for (int64_t i = 0; i < kProbeSamples * length + 1; ++i) {
         tokens.push_back(static_cast<int32_t>(mix(kProbeSeed, 1, static_cast<uint64_t>(i)) %
-                                              static_cast<uint64_t>(model.vocabulary)));
+                                              static_cast<uint64_t>(model->vocabulary())));
     }
     const auto data = dataset_of_tokens(tokens, length, "probe");
     const Loader loader(*data, {SampleOrder::Kind::sequential, 0, data->size()});
@@ -129,7 +131,7 @@ std::string difference_text(const Numerics& before, const Numerics& now) {
 
 }  // namespace
 
-Numerics numerics_of(const Settings& settings, const ModelConfig& model, int64_t longest_sample, Pool& pool) {
+Numerics numerics_of(const Settings& settings, const ModelSpec& model, int64_t longest_sample, Pool& pool) {
     return {.device = settings.compute.device,
             .instruction_set = set_of_bits(settings.compute),
             .version = kNumericsVersion,

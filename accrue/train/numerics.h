@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "accrue/base/pool.h"
-#include "accrue/model/config.h"
+#include "accrue/model/model_spec.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {
@@ -24,7 +24,7 @@ struct Numerics {
 // The numerics of this program on this machine under a run's settings. The fingerprint is the
 // checksum of one grain's sums, from fixed random weights and tokens, in the run's widths and number formats but with two
 // layers and few words. Takes less memory than the run itself, and gives it back.
-[[nodiscard]] Numerics numerics_of(const Settings& settings, const ModelConfig& model, int64_t longest_sample,
+[[nodiscard]] Numerics numerics_of(const Settings& settings, const ModelSpec& model, int64_t longest_sample,
                                    Pool& pool);
 
 // The numerics of a run so far: those in use, and where they were changed on purpose.

@@ -5,12 +5,14 @@
 #include <set>
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/hash.h"
 #include "accrue/kernels/cpu/instruction_set.h"
 #include "accrue/kernels/numerics.h"
+#include "accrue/model/families.h"
 
 namespace accrue {
 namespace {
@@ -36,9 +38,13 @@ Settings tiny_settings(const std::string& dtype) {
     return settings;
 }
 
+std::shared_ptr<const ModelSpec> tiny() {
+    return known_families().preset("tiny");
+}
+
 Numerics tiny_numerics(const Settings& settings, int threads = 2) {
     Pool pool(threads);
-    return numerics_of(settings, preset_config("tiny"), 256, pool);
+    return numerics_of(settings, *tiny(), 256, pool);
 }
 
 TEST(NumericsTest, DependOnNeitherThreadsNorWhatMayChange) {
@@ -62,14 +68,13 @@ TEST(NumericsTest, DependOnNeitherThreadsNorWhatMayChange) {
 TEST(NumericsTest, TellModelsAndNumberFormatsApart) {
     Pool pool(1);
     const Settings settings = tiny_settings("bf16");
-    const std::string here = numerics_of(settings, preset_config("tiny"), 256, pool).fingerprint;
-    EXPECT_NE(numerics_of(tiny_settings("fp32"), preset_config("tiny"), 256, pool).fingerprint, here);
-    ModelConfig other = preset_config("tiny");
-    other.norm_epsilon = 1e-3F;
-    EXPECT_NE(numerics_of(settings, other, 256, pool).fingerprint, here);
-    ModelConfig deeper = preset_config("tiny");
-    deeper.layers = 9;  // two of them are looked at
-    EXPECT_EQ(numerics_of(settings, deeper, 256, pool).fingerprint, here);
+    const std::string here = numerics_of(settings, *tiny(), 256, pool).fingerprint;
+    EXPECT_NE(numerics_of(tiny_settings("fp32"), *tiny(), 256, pool).fingerprint, here);
+    auto json = nlohmann::json::parse(tiny()->config_json());
+    json["rms_norm_eps"] = 1e-3;
+    EXPECT_NE(numerics_of(settings, *known_families().parse(json.dump(), "test", 0), 256, pool).fingerprint, here);
+    const auto deeper = known_families().shaped("tiny", {.layers = 9}, {});  // two of them are looked at
+    EXPECT_EQ(numerics_of(settings, *deeper, 256, pool).fingerprint, here);
 }
 
 // The fingerprints of instruction sets differ just where their names in the numerics do.

@@ -9,12 +9,13 @@
 
 namespace accrue {
 
-ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads) {
-    return plan_arena(settings, model, longest_sample, threads, choices_of(settings, model.layers));
+ArenaPlan plan_arena(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
+                     int threads) {
+    return plan_arena(settings, model, longest_sample, threads, choices_of(settings, model->blocks()));
 }
 
-ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads,
-                     const Choices& choices) {
+ArenaPlan plan_arena(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
+                     int threads, const Choices& choices) {
     Arena arena = Arena::dry();
     const auto kernels = make_dry_kernels(arena, threads);
     Engine engine(settings, model, longest_sample, *kernels, choices);
@@ -34,8 +35,6 @@ ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t
         all[static_cast<size_t>(grain)] = grain;
     }
     (void)engine.model->losses(samples.load(window, all), engine.weights_to_read());
-    (void)engine.model->next_scores(std::vector<int32_t>(static_cast<size_t>(longest_sample), 0),
-                                   engine.weights_to_read());
     plan.peak_bytes = arena.high_water_bytes();
     return plan;
 }

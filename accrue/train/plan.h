@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
-#include "accrue/model/choices.h"
-#include "accrue/model/config.h"
+#include "accrue/model/model_spec.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {
@@ -16,11 +16,11 @@ struct ArenaPlan {
     int64_t flops = 0;           // of that micro-batch, its probe and the update
 };
 
-[[nodiscard]] ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample,
-                                   int threads);
+[[nodiscard]] ArenaPlan plan_arena(const Settings& settings, const std::shared_ptr<const ModelSpec>& model,
+                                   int64_t longest_sample, int threads);
 // The same with other choices than those of the settings.
-[[nodiscard]] ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample,
-                                   int threads, const Choices& choices);
+[[nodiscard]] ArenaPlan plan_arena(const Settings& settings, const std::shared_ptr<const ModelSpec>& model,
+                                   int64_t longest_sample, int threads, const Choices& choices);
 
 // What this process can still take; nothing where the system does not say.
 [[nodiscard]] std::optional<int64_t> available_memory();

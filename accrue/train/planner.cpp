@@ -11,7 +11,7 @@
 namespace accrue {
 namespace {
 
-// Layers change from kept to recomputed in so many steps: each is a dry run, and finer ones save little.
+// Blocks change from kept to recomputed in so many steps: each is a dry run, and finer ones save little.
 constexpr int64_t kMixtures = 12;
 constexpr std::array<int64_t, 3> kLossRows = {Choices::kLossRows, 128, 32};
 
@@ -19,9 +19,9 @@ double seconds_of(const Work& work, double flops_rate, double bytes_rate) {
     return (work.flops > 0 ? work.flops / flops_rate : 0) + work.bytes / bytes_rate;
 }
 
-std::vector<Recompute> mixed(int64_t layers, int64_t first_layers, Recompute first, Recompute rest) {
-    std::vector<Recompute> blocks(static_cast<size_t>(layers), rest);
-    std::fill_n(blocks.begin(), first_layers, first);
+std::vector<Recompute> mixed(int64_t count, int64_t first_blocks, Recompute first, Recompute rest) {
+    std::vector<Recompute> blocks(static_cast<size_t>(count), rest);
+    std::fill_n(blocks.begin(), first_blocks, first);
     return blocks;
 }
 
@@ -29,17 +29,17 @@ std::vector<Recompute> mixed(int64_t layers, int64_t first_layers, Recompute fir
 
 // A run that computes nothing: what is chosen for it shows in its arena and its counts.
 struct Planner::Dry {
-    Dry(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads)
+    Dry(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample, int threads)
         : kernels(arena, make_cpu_workspace(threads)),
           engine(settings, model, longest_sample, kernels),
           samples(longest_sample),
           units(Units::first(std::vector<float>(engine.sum.tensors().size(), 0.0F))),
-          tables(tables_of(model, longest_sample, threads)) {}
+          tables(tables_of(*model, longest_sample, threads)) {}
 
-    static int64_t tables_of(const ModelConfig& model, int64_t longest_sample, int threads) {
+    static int64_t tables_of(const ModelSpec& model, int64_t longest_sample, int threads) {
         Arena arena = Arena::dry();
         DryKernels kernels(arena, make_cpu_workspace(threads));
-        const Decoder alone(model, {.longest_sample = longest_sample}, kernels);
+        const auto alone = model.make({.longest_sample = longest_sample}, kernels);
         return arena.bytes_in_use();
     }
 
@@ -72,17 +72,20 @@ ArenaParts Planner::Dry::parts() const {
     for (size_t block = 0; block + 1 < profile.at_attention.size(); ++block) {
         parts.blocks.push_back(profile.at_attention[block + 1] - profile.at_attention[block]);
     }
-    const int64_t before_loss = profile.before_loss - resident;
-    parts.blocks.push_back(parts.blocks.empty() ? before_loss : parts.blocks.back());
+    const int64_t before_loss = std::max<int64_t>(0, profile.before_loss - resident);
+    if (!profile.at_attention.empty()) {
+        parts.blocks.push_back(parts.blocks.empty() ? before_loss : parts.blocks.back());
+    }
     parts.batch = before_loss - std::accumulate(parts.blocks.begin(), parts.blocks.end(), int64_t{0});
     return parts;
 }
 
-Planner::Planner(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads)
+Planner::Planner(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
+                 int threads)
     : dry_(std::make_unique<Dry>(settings, model, longest_sample, threads)),
       settings_(settings),
       longest_sample_(longest_sample),
-      layers_(model.layers),
+      blocks_(model->blocks()),
       threads_(threads) {
     const auto& window = settings.window;
     const auto samples =
@@ -93,8 +96,8 @@ Planner::Planner(const Settings& settings, const ModelConfig& model, int64_t lon
 
 Planner::~Planner() = default;
 
-const ModelConfig& Planner::model() const {
-    return dry_->engine.model->config();
+const std::shared_ptr<const ModelSpec>& Planner::model() const {
+    return dry_->engine.spec;
 }
 
 Plan Planner::plan_of(const Choices& choices, int64_t micro_batch_grains) {
@@ -122,14 +125,12 @@ Plan Planner::plan_of(const Choices& choices, int64_t micro_batch_grains) {
     std::vector<int64_t> all(static_cast<size_t>(micro_batch_grains));
     std::iota(all.begin(), all.end(), 0);
     (void)engine.model->losses(dry_->samples.load(window, all), engine.weights_to_read());
-    (void)engine.model->next_scores(std::vector<int32_t>(static_cast<size_t>(longest_sample_), 0),
-                                   engine.weights_to_read());
     plan.arena_bytes = arena.high_water_bytes();
     return plan;
 }
 
 Plan Planner::unlimited() {
-    return plan_of(choices_of(settings_, layers_), micro_batch_choices().front());
+    return plan_of(choices_of(settings_, blocks_), micro_batch_choices().front());
 }
 
 std::vector<int64_t> Planner::micro_batch_choices() const {
@@ -146,18 +147,18 @@ std::vector<int64_t> Planner::micro_batch_choices() const {
 // Early layers are recomputed first: when backward comes to them, the late ones have given back what they kept.
 std::vector<std::vector<Recompute>> Planner::block_choices() const {
     if (settings_.compute.recompute != "auto") {
-        return {choices_of(settings_, layers_).blocks};
+        return {choices_of(settings_, blocks_).blocks};
     }
     std::vector<std::vector<Recompute>> choices;
-    const int64_t steps = std::min(kMixtures, layers_);
+    const int64_t steps = std::min(kMixtures, blocks_);
     for (int64_t step = 0; step <= steps; ++step) {
-        const int64_t first = layers_ * step / steps;
-        choices.push_back(mixed(layers_, first, Recompute::cheap, Recompute::nothing));
+        const int64_t first = step == 0 ? 0 : blocks_ * step / steps;
+        choices.push_back(mixed(blocks_, first, Recompute::cheap, Recompute::nothing));
         if (step > 0) {
-            choices.push_back(mixed(layers_, first, Recompute::block, Recompute::nothing));
+            choices.push_back(mixed(blocks_, first, Recompute::block, Recompute::nothing));
         }
         if (step > 0 && step < steps) {
-            choices.push_back(mixed(layers_, first, Recompute::block, Recompute::cheap));
+            choices.push_back(mixed(blocks_, first, Recompute::block, Recompute::cheap));
         }
     }
     return choices;
@@ -200,10 +201,8 @@ int64_t Planner::record_bytes() const {
 int64_t Planner::host_bytes(int64_t micro_batch_grains) const {
     constexpr int64_t kBytesOfRow = 64;    // tokens, targets, positions and keys, now and one ahead; lookups
     constexpr int64_t kBytesOfStep = 256;  // of metrics, when the report is drawn
-    const Engine& engine = dry_->engine;
     const int64_t rows = micro_batch_grains * settings_.window.grain_samples * longest_sample_;
-    const ModelConfig& model = engine.model->config();
-    return record_bytes() + rows * kBytesOfRow + (model.tied ? micro_batch_grains * model.vocabulary * 4 : 0) +
+    return record_bytes() + rows * kBytesOfRow + micro_batch_grains * model()->host_bytes_of_grain() +
            settings_.schedule.steps * kBytesOfStep;
 }
 

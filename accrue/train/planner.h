@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "accrue/kernels/part.h"
-#include "accrue/model/choices.h"
-#include "accrue/model/config.h"
+#include "accrue/model/model_spec.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {
@@ -53,7 +52,8 @@ class Planner {
 public:
     // `settings` with window.grain_samples resolved. What they fix (compute.recompute, window.micro_batch_grains) is
     // fixed in every plan.
-    Planner(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads);
+    Planner(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
+            int threads);
     ~Planner();
 
     [[nodiscard]] Plan plan_of(const Choices& choices, int64_t micro_batch_grains);
@@ -65,7 +65,7 @@ public:
     [[nodiscard]] double window_grains() const { return window_grains_; }
     [[nodiscard]] int64_t window_tokens() const { return window_tokens_; }
     [[nodiscard]] const Settings& settings() const { return settings_; }
-    [[nodiscard]] const ModelConfig& model() const;
+    [[nodiscard]] const std::shared_ptr<const ModelSpec>& model() const;
     [[nodiscard]] int64_t longest_sample() const { return longest_sample_; }
     [[nodiscard]] int threads() const { return threads_; }
     // Bytes outside of the arena that grow with the run: what is known of each grain, batches on their way, the report.
@@ -82,7 +82,7 @@ private:
     std::unique_ptr<Dry> dry_;
     Settings settings_;
     int64_t longest_sample_;
-    int64_t layers_;
+    int64_t blocks_;
     int threads_;
     double window_grains_ = 0;
     int64_t window_tokens_ = 0;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "accrue/base/error.h"
+#include "accrue/model/families.h"
 #include "accrue/train/plan.h"
 
 namespace accrue {
@@ -19,8 +20,8 @@ Settings small_job() {
     return settings;
 }
 
-ModelConfig small_model() {
-    return parse_model_config(
+std::shared_ptr<const ModelSpec> small_model() {
+    return known_families().parse(
         R"({"model_type": "llama", "vocab_size": 301, "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 6,
             "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64})",
         "test", kTokens);

@@ -52,11 +52,12 @@ Source find_source(const fs::path& folder) {
     return source;
 }
 
-ModelConfig config_of(const Source& source, const Tokenizer* tokenizer, int64_t longest) {
+std::shared_ptr<const ModelSpec> spec_of(const Source& source, const Tokenizer* tokenizer, int64_t longest,
+                                         const ModelFamilies& families) {
     if (!source.model_folder.empty()) {
-        return read_model_config(source.model_folder, longest);
+        return families.read(source.model_folder, longest);
     }
-    return run_model_config(*source.settings, tokenizer, longest);
+    return run_model(*source.settings, tokenizer, longest, families);
 }
 
 std::unique_ptr<Tokenizer> tokenizer_of(const Source& source) {
@@ -70,11 +71,11 @@ std::unique_ptr<Tokenizer> tokenizer_of(const Source& source) {
 
 // The same steps on a dry and on a real device, so that the dry one counts what the real one takes.
 struct TrainedModel::Reading {
-    Reading(const ModelConfig& config, const Decoder::Options& options, Kernels& kernels)
-        : decoder(config, options, kernels),
-          master(take_matrix<float>(kernels.arena(), 1, decoder.parameters().flat_elements)) {
+    Reading(const ModelSpec& spec, const ModelOptions& options, Kernels& kernels)
+        : model(spec.make(options, kernels)),
+          master(take_matrix<float>(kernels.arena(), 1, model->parameters().flat_elements)) {
         if (options.dtype == DType::bf16) {
-            copy = take_any_matrix(kernels.arena(), DType::bf16, 1, decoder.parameters().flat_elements);
+            copy = take_any_matrix(kernels.arena(), DType::bf16, 1, model->parameters().flat_elements);
         }
     }
     [[nodiscard]] Weights weights() const {
@@ -83,31 +84,31 @@ struct TrainedModel::Reading {
     }
 
     // What its arena must hold.
-    static int64_t plan_bytes(const ModelConfig& config, const Decoder::Options& options, int threads);
+    static int64_t plan_bytes(const ModelSpec& spec, const ModelOptions& options, int threads);
 
-    Decoder decoder;
+    std::unique_ptr<Model> model;
     Leased<float> master;
     LeasedAny copy;
 };
 
-int64_t TrainedModel::Reading::plan_bytes(const ModelConfig& config, const Decoder::Options& options, int threads) {
+int64_t TrainedModel::Reading::plan_bytes(const ModelSpec& spec, const ModelOptions& options, int threads) {
     Arena arena = Arena::dry();
     const auto kernels = make_dry_kernels(arena, threads);
-    Reading reading(config, options, *kernels);
+    Reading reading(spec, options, *kernels);
     const std::vector<int32_t> tokens(static_cast<size_t>(options.longest_sample), 0);
-    (void)reading.decoder.next_scores(tokens, reading.weights());
     TokenBatch batch;
     batch.tokens = tokens;
     batch.targets = tokens;
     batch.positions = tokens;
     batch.row_keys.assign(tokens.size(), 0);
     batch.segments.push_back({.first = 0, .length = batch.rows()});
-    (void)reading.decoder.losses(batch, reading.weights());
+    (void)reading.model->losses(batch, reading.weights());
     return arena.high_water_bytes();
 }
 
 struct TrainedModel::Parts {
     std::optional<Settings> settings;
+    std::shared_ptr<const ModelSpec> spec;
     int64_t longest = 0;
     Pool pool;
     std::unique_ptr<Arena> arena;
@@ -119,27 +120,28 @@ struct TrainedModel::Parts {
 };
 
 TrainedModel::TrainedModel(const fs::path& folder, int64_t longest, int64_t threads,
-                           const std::function<void(const std::string&)>& note)
+                           const std::function<void(const std::string&)>& note, const ModelFamilies& families)
     : parts_(std::make_unique<Parts>(static_cast<int>(threads))) {
     const Source source = find_source(folder);
     parts_->tokenizer = tokenizer_of(source);
-    const ModelConfig config = config_of(source, parts_->tokenizer.get(), longest);
+    parts_->spec = spec_of(source, parts_->tokenizer.get(), longest, families);
+    const ModelSpec& spec = *parts_->spec;
     const LongWork work{.pool = &parts_->pool};
     const auto checkpoint =
         source.model_folder.empty() ? open_newest_checkpoint(source.checkpoints, note, work) : std::nullopt;
     parts_->settings = source.settings;
     const int64_t usual = source.settings ? source.settings->data.sequence_length : kUsualSequence;
-    parts_->longest = longest > 0 ? longest : std::min(config.positions, usual);
+    parts_->longest = longest > 0 ? longest : std::min(spec.positions(), usual);
     const bool reads_bf16 = source.settings && source.settings->compute.dtype == "bf16";
-    const Decoder::Options options{.dtype = reads_bf16 ? DType::bf16 : DType::fp32, .longest_sample = parts_->longest};
+    const ModelOptions options{.dtype = reads_bf16 ? DType::bf16 : DType::fp32, .longest_sample = parts_->longest};
     const DeviceChoice device;
     parts_->arena =
-        std::make_unique<Arena>(make_backing(device, Reading::plan_bytes(config, options, parts_->pool.threads())));
+        std::make_unique<Arena>(make_backing(device, Reading::plan_bytes(spec, options, parts_->pool.threads())));
     parts_->kernels = make_kernels(device, parts_->pool, *parts_->arena);
-    parts_->reading = std::make_unique<Reading>(config, options, *parts_->kernels);
+    parts_->reading = std::make_unique<Reading>(spec, options, *parts_->kernels);
     const View<float> master = parts_->reading->master.view;
     const PutWeights put = put_into(*parts_->kernels, master);
-    const ParameterList& parameters = parts_->reading->decoder.parameters();
+    const ParameterList& parameters = spec.parameters();
     if (checkpoint) {
         load_weights_of_checkpoint(*checkpoint, parameters, put, work);
     } else {
@@ -156,12 +158,21 @@ std::unique_ptr<Tokenizer> open_tokenizer_of(const fs::path& folder) {
 
 TrainedModel::~TrainedModel() = default;
 
-const ModelConfig& TrainedModel::config() const {
-    return parts_->reading->decoder.config();
+const std::shared_ptr<const ModelSpec>& TrainedModel::spec() const {
+    return parts_->spec;
 }
 
-Decoder& TrainedModel::decoder() {
-    return parts_->reading->decoder;
+Model& TrainedModel::model() {
+    return *parts_->reading->model;
+}
+
+Generator& TrainedModel::generator() {
+    Generator* generator = model().generator();
+    if (generator == nullptr) {
+        throw Error(cat("no text can come from a model of the family \"", spec()->family(),
+                        "\". Measure its loss with accrue eval instead."));
+    }
+    return *generator;
 }
 
 Weights TrainedModel::weights() const {

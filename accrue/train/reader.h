@@ -7,7 +7,7 @@
 
 #include "accrue/base/pool.h"
 #include "accrue/data/tokenizers/tokenizer.h"
-#include "accrue/model/decoder.h"
+#include "accrue/model/families.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {
@@ -19,11 +19,14 @@ public:
     // `longest` = tokens a sequence may have; 0 = as many as the run's sequences, or the model's positions up to 1,024.
     // `note` gets a line for each damaged checkpoint that is passed over.
     TrainedModel(const std::filesystem::path& folder, int64_t longest, int64_t threads,
-                 const std::function<void(const std::string& line)>& note);
+                 const std::function<void(const std::string& line)>& note,
+                 const ModelFamilies& families = known_families());
     ~TrainedModel();
 
-    [[nodiscard]] const ModelConfig& config() const;
-    [[nodiscard]] Decoder& decoder();
+    [[nodiscard]] const std::shared_ptr<const ModelSpec>& spec() const;
+    [[nodiscard]] Model& model();
+    // The model as what text comes from; an error if it is of a family that no text comes from.
+    [[nodiscard]] Generator& generator();
     [[nodiscard]] Weights weights() const;
     // The fp32 master, flat.
     [[nodiscard]] std::vector<float> weights_on_host() const;

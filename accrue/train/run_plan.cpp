@@ -137,8 +137,8 @@ void check_peak(const MemoryBound& budget, const ProcessBase& base) {
     }
 }
 
-RunPlan::RunPlan(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads,
-                 MemorySource source)
+RunPlan::RunPlan(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
+                 int threads, MemorySource source)
     : settings_(settings),
       source_(std::move(source)),
       planner_(settings, model, longest_sample, threads),

@@ -46,8 +46,8 @@ void check_peak(const MemoryBound& budget, const ProcessBase& base);
 class RunPlan {
 public:
     // An error if no plan fits: it names the smallest and what would help.
-    RunPlan(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads,
-            MemorySource source);
+    RunPlan(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
+            int threads, MemorySource source);
 
     [[nodiscard]] const Plan& plan() const { return plan_; }
     // The most this process will hold.

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "accrue/base/error.h"
+#include "accrue/model/families.h"
 
 namespace accrue {
 namespace {
@@ -24,7 +25,7 @@ MemoryBound room(int64_t bytes) {
 // A job whose micro-batch takes more than the process's own ups and downs.
 class RunPlanTest : public ::testing::Test {
 protected:
-    RunPlanTest() : model_(preset_config("tiny")) {
+    RunPlanTest() : model_(known_families().preset("tiny")) {
         settings_.window = {.samples = 16, .grain_samples = 8};
         std::ofstream("/proc/self/clear_refs") << 5;  // what other tests of this process held is no concern of these
     }
@@ -42,7 +43,7 @@ protected:
     }
 
     Settings settings_;
-    ModelConfig model_;
+    std::shared_ptr<const ModelSpec> model_;
     MemoryBound now_ = room(int64_t{1} << 40);
 };
 

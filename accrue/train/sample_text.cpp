@@ -33,15 +33,14 @@ int64_t shown_tokens(int64_t parameters, int64_t prompt, int64_t longest) {
     return tokens;
 }
 
-void show_sample(Model& model, const Weights& weights, const Tokenizer& tokenizer, std::vector<int32_t> prompt,
-                 int64_t longest, const std::function<void(std::string_view)>& out, const StopFlag& stop) {
+void show_sample(Generator& model, const Weights& weights, const Tokenizer& tokenizer, ShownSample sample,
+                 const std::function<void(std::string_view)>& out, const StopFlag& stop) {
     TextStream text(tokenizer);
-    for (const int32_t token : prompt) {
+    for (const int32_t token : sample.prompt) {
         out(visible_text(text.add(token)));
     }
-    const int64_t tokens = shown_tokens(model.parameters().elements(), std::ssize(prompt), longest);
-    generate(model, weights, std::move(prompt), longest,
-             {.temperature = 0.4, .tokens = tokens, .end_tokens = {tokenizer.end_of_document().value_or(-1)}},
+    generate(model, weights, std::move(sample.prompt), sample.longest,
+             {.temperature = 0.4, .tokens = sample.tokens, .end_tokens = {tokenizer.end_of_document().value_or(-1)}},
              [&](int32_t token) {
                  out(visible_text(text.add(token)));
                  return stop ? Generation::ends : Generation::goes_on;

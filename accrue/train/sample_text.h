@@ -14,10 +14,16 @@ namespace accrue {
 // minutes. `prompt` tokens to go on from, at most `longest` in a pass.
 [[nodiscard]] int64_t shown_tokens(int64_t parameters, int64_t prompt, int64_t longest);
 
-// Lets a model go on from a prompt, by shown_tokens(), and hands the text on as it comes, the prompt first, with control
-// characters made visible. Ends early when
-// `stop` is set.
-void show_sample(Model& model, const Weights& weights, const Tokenizer& tokenizer, std::vector<int32_t> prompt,
-                 int64_t longest, const std::function<void(std::string_view piece)>& out, const StopFlag& stop);
+// What to go on from, and how far.
+struct ShownSample {
+    std::vector<int32_t> prompt;
+    int64_t longest = 0;  // tokens in a pass
+    int64_t tokens = 0;   // at most so many new ones
+};
+
+// Lets a model go on from a prompt and hands the text on as it comes, the prompt first, with control characters made
+// visible. Ends early when `stop` is set.
+void show_sample(Generator& model, const Weights& weights, const Tokenizer& tokenizer, ShownSample sample,
+                 const std::function<void(std::string_view piece)>& out, const StopFlag& stop);
 
 }  // namespace accrue

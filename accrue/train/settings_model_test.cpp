@@ -29,15 +29,15 @@ TEST(ModelSettingsTest, AShapeChangesThePresetAndAFamilyDisplacesIt) {
     const Settings changed = model_of({"model.layers=8"});
     EXPECT_EQ(changed.model.preset, "tiny");
     EXPECT_EQ(name_of(changed.model), "tiny (layers 8)");
-    EXPECT_EQ(run_model_config(changed, nullptr, 0).layers, 8);
+    EXPECT_EQ(run_model(changed, nullptr, 0)->blocks(), 8);
     const Settings alone = model_of({"model.family=qwen3", "model.layers=2", "model.width=64", "model.heads=4"});
     EXPECT_EQ(alone.model.preset, "");
     EXPECT_EQ(alone.optimizer.rate, 3e-4) << "the rate of tiny belongs to tiny";
     EXPECT_EQ(name_of(alone.model), "qwen3 (layers 2, width 64, heads 4)");
     const ByteTokenizer bytes;
-    const ModelConfig model = run_model_config(alone, &bytes, 0);
-    EXPECT_EQ(model.family, "qwen3");
-    EXPECT_EQ(model.vocabulary, 320) << "257 words in a multiple of 64";
+    const auto model = run_model(alone, &bytes, 0);
+    EXPECT_EQ(model->family(), "qwen3");
+    EXPECT_EQ(model->vocabulary(), 320) << "257 words in a multiple of 64";
     EXPECT_EQ(name_of(model_of({}).model), "tiny");
     EXPECT_EQ(name_of(model_of({"model.from=/model"}).model), "/model");
 }

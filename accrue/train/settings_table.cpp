@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "accrue/model/config.h"
+#include "accrue/model/families.h"
 
 namespace accrue {
 namespace {
@@ -26,7 +26,7 @@ bool is_gpu(const std::string& device) {
 
 // The keys of each section; the section's name is filled in by settings_table().
 std::vector<Setting> model_settings() {
-    std::vector<std::string> presets = preset_names();
+    std::vector<std::string> presets = known_families().preset_names();
     presets.emplace_back();
     return {
         {.name = "preset",
@@ -47,7 +47,7 @@ std::vector<Setting> model_settings() {
 
 // What [model] says of a shape.
 std::vector<Setting> shape_settings() {
-    std::vector<std::string> families = shape_families();
+    std::vector<std::string> families = known_families().shape_names();
     families.emplace_back();
     constexpr Bounds kSize = {.at_least = 0, .limit = kMostCount};
     return {

@@ -136,7 +136,7 @@ Json state_json(const Engine& engine, const std::string& definition, const std::
                  {"beta1_power", counters.beta1_power},
                  {"beta2_power", counters.beta2_power},
                  {"definition", Json::parse(definition)},
-                 {"model_config", engine.model->config().source_json}};
+                 {"model_config", engine.spec->config_json()}};
     if (numerics) {
         json["numerics"] = Json::parse(to_json(*numerics));
     }
@@ -187,10 +187,10 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
         shapes.add(std::as_bytes(std::span(parameter.shape)));
     }
     const Settings& settings = inputs.settings;
-    const Json json = {{"model family", inputs.model.family},
+    const Json json = {{"model family", inputs.model->family()},
                        {"model parameters", parameters.elements()},
                        {"model tensors", shapes.digest()},
-                       {"model", Json::parse(computation_json(inputs.model))},
+                       {"model", Json::parse(inputs.model->computation_json())},
                        {"training data", inputs.train->fingerprint()},
                        {"data.order", settings.data.order},
                        {"window.samples", settings.window.samples},

@@ -49,7 +49,7 @@ public:
           options_(options),
           pool_(static_cast<int>(inputs.settings.compute.threads)),
           plan_(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool_.threads(), options.memory),
-          numerics_{.now = numerics_of(inputs.settings, inputs.model, inputs.train->longest(), pool_), .changes = {}},
+          numerics_{.now = numerics_of(inputs.settings, *inputs.model, inputs.train->longest(), pool_), .changes = {}},
           arena_(make_backing(device_of(inputs.settings.compute), plan_.address_bytes())),
           kernels_(make_kernels_in_memory()),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, plan_.plan().choices),
@@ -154,7 +154,8 @@ void Trainer::load_checkpoint() {
 void Trainer::tell_job() {
     const Settings& settings = inputs_.settings;
     progress_.note(fmt::format("accrue: {} parameters, {} samples of up to {} tokens",
-                               engine_.model->parameters().elements(), inputs_.train->size(), inputs_.longest_sample()));
+                               engine_.model->parameters().elements(), inputs_.train->size(),
+                               inputs_.longest_sample()));
     progress_.note(fmt::format("window: {}, grains of {} sample(s), {} grain(s) a micro-batch, {}",
                                window_text(settings), settings.window.grain_samples, engine_.rules.micro_batch_grains,
                                formats_text(settings)));
@@ -232,7 +233,7 @@ std::optional<double> Trainer::validation_loss(const StopFlag& stop) {
     const DoingMeanwhile evaluating(progress_.watch(), RunWatch::Doing::evaluating);
     const int64_t at_once = engine_.rules.micro_batch_grains * engine_.rules.window.grain_samples;
     const auto result = shown("validating", "samples", [&](const LongWork& work) {
-        return evaluate_unless_stopped(engine_.model, engine_.weights_to_read(), *inputs_.validation, at_once, stop,
+        return evaluate_unless_stopped(*engine_.model, engine_.weights_to_read(), *inputs_.validation, at_once, stop,
                                        work.told);
     });
     return result ? std::optional(result->loss) : std::nullopt;
@@ -319,7 +320,8 @@ void Trainer::after_step(const StepReport& report, MetricsFile& metrics, const S
 }
 
 void Trainer::show_text(const StopFlag& stop) {
-    if (!inputs_.tokenizer || stop) {
+    Generator* generator = engine_.model->generator();
+    if (!inputs_.tokenizer || stop || generator == nullptr) {
         return;
     }
     const Tokenizer& tokenizer = *inputs_.tokenizer;
@@ -333,8 +335,11 @@ void Trainer::show_text(const StopFlag& stop) {
     }
     summary_.has_shown_text = true;
     progress_.text("\nIt writes:\n");
+    const int64_t tokens =
+        shown_tokens(engine_.model->parameters().elements(), std::ssize(prompt), inputs_.longest_sample());
     show_sample(
-        engine_.model, engine_.weights_to_read(), tokenizer, std::move(prompt), inputs_.longest_sample(),
+        *generator, engine_.weights_to_read(), tokenizer,
+        {.prompt = std::move(prompt), .longest = inputs_.longest_sample(), .tokens = tokens},
         [this](std::string_view piece) { progress_.text(piece); }, stop);
     progress_.text("\n");
 }
@@ -352,8 +357,7 @@ void Trainer::write_model(const StopFlag& stop) {
     std::atomic<int64_t> written = 0;
     auto writing = std::async(std::launch::async, [&] {
         write_model_folder(
-            folder_.model(), inputs_.model, engine_.model->parameters(), weights,
-            [&](int64_t bytes) { written += bytes; },
+            folder_.model(), *inputs_.model, weights, [&](int64_t bytes) { written += bytes; },
             [&](const std::filesystem::path& model) { add_companions(model); });
     });
     show_text(stop);

@@ -11,7 +11,7 @@ namespace accrue::fuzz {
 // The model in a file: what its keys and tensors say together.
 void run_gguf_model(std::string_view bytes) {
     const MemoryFile memory(bytes);
-    const GgufModel model = read_gguf_model(memory.path());
+    const ModelWithWeights model = read_gguf(memory.path());
     for (const float weight : model.weights) {
         if (!std::isfinite(weight)) {
             throw std::logic_error("a weight is not finite");

@@ -1,13 +1,12 @@
 #include "tests/fuzz/parsers.h"
 
-#include "accrue/model/config.h"
-#include "accrue/model/parameters.h"
+#include "accrue/model/families.h"
 
 namespace accrue::fuzz {
 
 // A model's config.json, and the list of parameters that such a model would have.
 void run_model_config(std::string_view bytes) {
-    (void)decoder_parameters(parse_model_config(bytes, "config.json", 8)).list.elements();
+    (void)known_families().parse(bytes, "config.json", 8)->parameters().elements();
 }
 
 }  // namespace accrue::fuzz

@@ -1,11 +1,10 @@
-#include "accrue/model/shape.h"
-
 #include <algorithm>
 #include <array>
 
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/error.h"
+#include "accrue/model/decoder/config.h"
 
 namespace accrue {
 namespace {
@@ -199,13 +198,6 @@ ModelConfig shaped_config(const std::string& preset, const ModelShape& shape, co
     (full.family == "gpt2" ? write_gpt2_sizes : write_rotary_sizes)(full, json);
     write_words(full, json);
     return parse_model_config(json.dump(2) + "\n", "the shape in [model]", 0);
-}
-
-std::vector<std::string> shape_families() {
-    std::vector<std::string> families;
-    std::transform(kFamilyBases.begin(), kFamilyBases.end(), std::back_inserter(families),
-                   [](const FamilyBase& base) { return base.family; });
-    return families;
 }
 
 }  // namespace accrue

@@ -1,9 +1,8 @@
-#include "accrue/model/shape.h"
-
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/error.h"
+#include "accrue/model/decoder/config.h"
 #include "accrue/model/parameters.h"
 
 namespace accrue {
@@ -92,7 +91,7 @@ TEST(ShapeTest, AFamilyStandsAloneWithWhatIsUsualForIt) {
 }
 
 TEST(ShapeTest, EverySizeIsWritten) {
-    for (const std::string& family : shape_families()) {
+    for (const std::string& family : decoder_names()) {
         ModelShape shape = small(family);
         shape.key_heads = family == "gpt2" ? 4 : 2;
         shape.ffn = 100;

@@ -1,7 +1,7 @@
-#include "accrue/model/gguf_metadata.h"
+#include "accrue/model/decoder/gguf_metadata.h"
 
 #include "accrue/base/error.h"
-#include "accrue/model/gguf_layout.h"
+#include "accrue/model/decoder/gguf_layout.h"
 
 namespace accrue {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "accrue/model/config.h"
+#include "accrue/model/decoder/config.h"
 #include "accrue/model/parameters.h"
 
 namespace accrue {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "accrue/model/config.h"
+#include "accrue/model/decoder/config.h"
 
 namespace accrue {
 

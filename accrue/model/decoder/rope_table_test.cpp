@@ -1,4 +1,4 @@
-#include "accrue/model/rope_table.h"
+#include "accrue/model/decoder/rope_table.h"
 
 #include <cmath>
 

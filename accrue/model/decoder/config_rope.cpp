@@ -1,4 +1,4 @@
-#include "accrue/model/config_rope.h"
+#include "accrue/model/decoder/config_rope.h"
 
 namespace accrue {
 namespace {

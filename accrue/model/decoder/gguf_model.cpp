@@ -1,9 +1,14 @@
+#include "accrue/model/decoder/gguf_model.h"
+
 #include <cmath>
 #include <set>
 
 #include "accrue/base/error.h"
+#include "accrue/model/decoder/gguf_layout.h"
+#include "accrue/model/decoder/gguf_metadata.h"
+#include "accrue/model/decoder/spec.h"
 #include "accrue/model/export.h"
-#include "accrue/model/gguf_layout.h"
+#include "accrue/model/model_folder.h"
 #include "accrue/model/parameters.h"
 
 namespace accrue {
@@ -96,6 +101,38 @@ GgufModel read_gguf_model(const std::filesystem::path& path) {
                         std::span(model.weights).subspan(static_cast<size_t>(parameter.offset), stored.size()));
     }
     return model;
+}
+
+ModelWithWeights read_gguf(const std::filesystem::path& path) {
+    GgufModel model = read_gguf_model(path);
+    return {.model = decoder_spec(std::move(model.config)), .weights = std::move(model.weights)};
+}
+
+int64_t write_gguf_model(const ModelConfig& config, const ParameterList& parameters, std::span<const float> weights,
+                         const GgufTarget& target) {
+    std::vector<GgufPlace> places;
+    std::vector<GgufTensorToStore> tensors;
+    for (const Parameter& parameter : parameters.parameters) {
+        places.push_back(gguf_place(config, parameter));
+        tensors.push_back({.name = places.back().name,
+                           .format = places.back().always_fp32 ? FloatFormat::fp32 : target.format,
+                           .shape = places.back().shape});
+    }
+    const bool has_factors = config.rope.kind == RopeConfig::Kind::llama3;
+    if (has_factors) {
+        tensors.push_back({.name = kRopeFactorsName, .shape = {config.head_size / 2}});
+    }
+    const GgufMetadata metadata = gguf_metadata(config, target.format, target.file.stem().string(), target.tokenizer);
+    std::filesystem::create_directories(target.file.parent_path());
+    GgufWriter writer(target.file, metadata, tensors);
+    for (size_t i = 0; i < places.size(); ++i) {
+        const std::vector<float> ordered = ordered_for_gguf(places[i], values_of(parameters.parameters[i], weights));
+        writer.write(stored_bytes(ordered, tensors[i].format, tensors[i].name));
+    }
+    if (has_factors) {
+        writer.write(stored_bytes(rope_factors(config.rope, config.head_size), FloatFormat::fp32, kRopeFactorsName));
+    }
+    return writer.finish();
 }
 
 }  // namespace accrue

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "accrue/model/config.h"
 #include "accrue/model/config_fields.h"
+#include "accrue/model/decoder/config.h"
 
 namespace accrue {
 

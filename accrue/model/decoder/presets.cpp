@@ -1,7 +1,7 @@
 #include <array>
 
 #include "accrue/base/error.h"
-#include "accrue/model/config.h"
+#include "accrue/model/decoder/config.h"
 
 namespace accrue {
 namespace {

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "accrue/model/shape.h"
 
 namespace accrue {
 
@@ -54,16 +55,19 @@ struct ModelConfig {
     bool operator==(const ModelConfig& other) const = default;
 };
 
-// Reads folder/config.json. A key that changes the computation and is not supported is an error that names key and
-// value and lists what is known. `sequence_length`: what the run will use, to judge sliding windows and positions; 0 =
-// do not judge.
-[[nodiscard]] ModelConfig read_model_config(const std::filesystem::path& folder, int64_t sequence_length);
-// The same from the text of a config.json; `where` names it in errors.
+// The families that are decoders.
+[[nodiscard]] std::vector<std::string> decoder_names();
+// Reads the text of a decoder's config.json; `where` names it in errors. A key that changes the computation and is not
+// supported is an error that names key and value and lists what is known. `sequence_length`: what the run will use, to
+// judge sliding windows and positions; 0 = do not judge.
 [[nodiscard]] ModelConfig parse_model_config(std::string_view json, const std::string& where, int64_t sequence_length);
 // "tiny", "gpt2-124m", "llama-350m", "llama-1.5b"; an error lists them. tiny's vocabulary is that of the byte
 // tokenizer.
 [[nodiscard]] ModelConfig preset_config(const std::string& name);
 [[nodiscard]] std::vector<std::string> preset_names();
+// A preset changed by a shape or, with an empty preset, the shape's family alone. Its source_json loads in Hugging Face
+// transformers. Shapes that cannot be are errors that name the keys.
+[[nodiscard]] ModelConfig shaped_config(const std::string& preset, const ModelShape& shape, const Words& words);
 // All that a model computes by, as JSON: two models with the same text compute the same. Where the configuration came from and how
 // weights were initialized is not in it.
 [[nodiscard]] std::string computation_json(const ModelConfig& config);

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/error.h"
-#include "accrue/model/gguf_layout.h"
-#include "accrue/model/gguf_metadata.h"
+#include "accrue/model/decoder/gguf_layout.h"
+#include "accrue/model/decoder/gguf_metadata.h"
 
 namespace accrue {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "accrue/base/file.h"
 #include "accrue/base/random.h"
+#include "accrue/model/decoder/gguf_layout.h"
 #include "accrue/model/export_testing.h"
-#include "accrue/model/gguf_layout.h"
 
 namespace accrue::testing {
 namespace {

@@ -1,11 +1,11 @@
-#include "accrue/model/gguf_layout.h"
+#include "accrue/model/decoder/gguf_layout.h"
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 
 #include "accrue/base/error.h"
-#include "accrue/model/rope_table.h"
+#include "accrue/model/decoder/rope_table.h"
 
 namespace accrue {
 namespace {

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "accrue/model/config.h"
+#include "accrue/model/decoder/config.h"
 
 namespace accrue {
 namespace {

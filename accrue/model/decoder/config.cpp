@@ -1,13 +1,12 @@
-#include "accrue/model/config.h"
+#include "accrue/model/decoder/config.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "accrue/base/error.h"
-#include "accrue/base/file.h"
 #include "accrue/model/config_fields.h"
-#include "accrue/model/config_rope.h"
+#include "accrue/model/decoder/config_rope.h"
 
 namespace accrue {
 namespace {
@@ -207,19 +206,16 @@ ModelConfig read_rotary_family(const ConfigFields& fields, const FamilyDefaults&
 }
 
 ModelConfig read_family(const ConfigFields& fields, int64_t sequence_length) {
-    fields.require_named("model_type", "it names the model's family");
     const std::string family = fields.text("model_type", "");
     if (family == "gpt2") {
         return read_gpt2(fields);
     }
-    std::string known = "\"gpt2\"";
     for (const FamilyDefaults& defaults : kRotaryFamilies) {
         if (family == defaults.family) {
             return read_rotary_family(fields, defaults, sequence_length);
         }
-        known += cat(", \"", defaults.family, "\"");
     }
-    fields.refuse("model_type", cat("the known families are ", known));
+    fields.refuse("model_type", "that is no decoder");
 }
 
 // Far beyond every model there is: a mistake in the file. Below it no count of parameters or their bytes exceeds an int64.
@@ -243,18 +239,18 @@ void check_extent(const std::string& where, const ModelConfig& config) {
     }
 }
 
-nlohmann::json parse_json(std::string_view json, const std::string& where) {
-    try {
-        return nlohmann::json::parse(json);
-    } catch (const nlohmann::json::exception& error) {
-        throw Error(cat(where, " is not valid JSON: ", error.what()));
-    }
-}
-
 }  // namespace
 
+std::vector<std::string> decoder_names() {
+    std::vector<std::string> names = {"gpt2"};
+    for (const FamilyDefaults& defaults : kRotaryFamilies) {
+        names.emplace_back(defaults.family);
+    }
+    return names;
+}
+
 ModelConfig parse_model_config(std::string_view json, const std::string& where, int64_t sequence_length) {
-    const ConfigFields fields(parse_json(json, where), where);
+    const ConfigFields fields = ConfigFields::parse(json, where);
     refuse_unusual(fields);
     ModelConfig config = read_family(fields, sequence_length);
     check_extent(where, config);
@@ -266,11 +262,6 @@ ModelConfig parse_model_config(std::string_view json, const std::string& where, 
                         sequence_length, " tokens. Shorten data.sequence_length."));
     }
     return config;
-}
-
-ModelConfig read_model_config(const std::filesystem::path& folder, int64_t sequence_length) {
-    const std::filesystem::path file = folder / "config.json";
-    return parse_model_config(read_text(file), file.string(), sequence_length);
 }
 
 }  // namespace accrue

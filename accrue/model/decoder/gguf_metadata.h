@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "accrue/model/config.h"
+#include "accrue/model/decoder/config.h"
 #include "accrue/tensor/gguf.h"
 #include "accrue/tensor/gguf_tokenizer.h"
 
