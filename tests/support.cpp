@@ -152,13 +152,13 @@ Settings small_settings(const fs::path& model, const fs::path& data) {
     settings.model.preset = "";
     settings.model.from = model.string();
     settings.data.train = {data.string()};
-    settings.data.order = "shuffled";
+    settings.data.order = SampleOrder::Kind::shuffled;
     settings.window.samples = 7;
     settings.window.grain_samples = 2;
     settings.window.micro_batch_grains = 1;
     settings.optimizer.rate = 1e-2;
-    settings.schedule = {.kind = "constant", .steps = 20, .warmup_steps = 0};
-    settings.compute.dtype = "fp32";
+    settings.schedule = {.kind = Schedule::Kind::constant, .steps = 20, .warmup_steps = 0};
+    settings.compute.dtype = DType::fp32;
     settings.run.evaluate_steps = 0;
     return settings;
 }

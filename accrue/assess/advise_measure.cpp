@@ -47,13 +47,12 @@ private:
 };
 
 std::unique_ptr<Kernels> kernels_for(const Settings::Compute& compute, Pool& pool, Arena& arena) {
-    return compute.device == "reference" ? make_reference_kernels(arena)
-                                         : make_cpu_kernels(pool, arena, compute.instruction_set);
+    return compute.device == DeviceKind::reference ? make_reference_kernels(arena)
+                                                   : make_cpu_kernels(pool, arena, compute.instruction_set);
 }
 
 SampleOrder order_of(const RunInputs& inputs) {
-    return {inputs.settings.data.order == "sequential" ? SampleOrder::Kind::sequential : SampleOrder::Kind::shuffled,
-            static_cast<uint64_t>(inputs.settings.run.seed), inputs.train->size()};
+    return {inputs.settings.data.order, static_cast<uint64_t>(inputs.settings.run.seed), inputs.train->size()};
 }
 
 // A window's times, stretched to a window of another number of samples: only what is paid once stays.
@@ -173,7 +172,7 @@ private:
 };
 
 Ceilings measure_ceilings(const RunInputs& inputs, Pool& pool, int64_t room) {
-    const DType dtype = inputs.settings.compute.dtype == "bf16" ? DType::bf16 : DType::fp32;
+    const DType dtype = inputs.settings.compute.dtype;
     const auto set = cpu::instruction_set_named(inputs.settings.compute.instruction_set);
     Ceilings ceilings;
     for (int burst = 0; burst < kBursts; ++burst) {

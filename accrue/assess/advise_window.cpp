@@ -38,15 +38,12 @@ std::vector<double> noise_of_last_steps(const RunHistory& history) {
 }
 
 double rate_factor(const Settings::Optimizer& optimizer, double factor) {
-    return optimizer.name == "sgd" ? factor : std::sqrt(factor);
+    return optimizer.name == OptimizerKind::sgd ? factor : std::sqrt(factor);
 }
 
 // With a window given in tokens, samples are those of full length.
 double present_rate(const Settings::Optimizer& optimizer, double samples) {
-    const RateRule rule = optimizer.rate_rule == "none"   ? RateRule::none
-                          : optimizer.rate_rule == "sqrt" ? RateRule::sqrt
-                                                          : RateRule::linear;
-    return scaled_rate(optimizer.rate, rule, samples, optimizer.rate_samples);
+    return scaled_rate(optimizer.rate, optimizer.rate_rule, samples, optimizer.rate_samples);
 }
 
 OtherWindow other_window(const Settings::Optimizer& optimizer, const WindowFacts& facts, const WindowAdvice& advice,
@@ -142,8 +139,8 @@ std::string_view name_of(WindowSizing sizing) {
 WindowAdvice advise_window(const Settings::Optimizer& optimizer, double samples, const WindowFacts& facts) {
     WindowAdvice advice;
     advice.rate = present_rate(optimizer, samples);
-    advice.rate_is_linear = optimizer.name == "sgd";
-    if (optimizer.name != "sgd") {
+    advice.rate_is_linear = optimizer.name == OptimizerKind::sgd;
+    if (optimizer.name != OptimizerKind::sgd) {
         const auto given = static_cast<double>(optimizer.beta2_half_life_tokens);
         advice.half_life_tokens = given > 0             ? given
                                   : optimizer.beta2 > 0 ? facts.tokens * -1 / std::log2(optimizer.beta2)

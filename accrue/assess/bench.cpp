@@ -73,8 +73,8 @@ double FastestCalls::seconds() const {
     return std::accumulate(calls_.begin(), calls_.end(), waiting_);
 }
 
-std::string sums_beside_fp32(const BenchRequest& request) {
-    return request.sums == "fp32" ? "exact" : request.sums;
+SumKind sums_beside_fp32(const BenchRequest& request) {
+    return request.sums == SumKind::fp32 ? SumKind::exact : request.sums;
 }
 
 Settings bench_settings(const BenchRequest& request) {
@@ -85,7 +85,7 @@ Settings bench_settings(const BenchRequest& request) {
     }
     Settings settings;
     settings.model.preset = request.model;
-    settings.data.order = "sequential";
+    settings.data.order = SampleOrder::Kind::sequential;
     settings.data.sequence_length = request.sequence;
     settings.window.samples = request.samples;
     settings.window.grain_samples = default_grain_samples(request.sequence);
@@ -94,7 +94,7 @@ Settings bench_settings(const BenchRequest& request) {
     const int64_t usual = default_micro_batch_grains(settings, request.sequence, static_cast<int>(threads));
     settings.window.micro_batch_grains =
         std::min(request.micro_batch > 0 ? request.micro_batch : usual, window.grains());
-    settings.schedule.kind = "constant";
+    settings.schedule.kind = Schedule::Kind::constant;
     settings.schedule.warmup_steps = 0;
     settings.compute.dtype = request.dtype;
     settings.compute.threads = request.threads;
@@ -160,14 +160,13 @@ StepsMeasurement measure_steps(const BenchRequest& request) {
         .planned_peak_bytes = std::max(base.peak_bytes, process_bytes(base, planner, plan)),
         .device = kernels.description(),
         .threads = pool.threads()};
-    const DType dtype = request.dtype == "bf16" ? DType::bf16 : DType::fp32;
     (void)timed_step(engine, kernels, loader);
-    measure_rate(pool, dtype, result);
+    measure_rate(pool, request.dtype, result);
     FastestCalls fastest;
     for (int64_t step = 0; step < request.steps; ++step) {
         result.steps.push_back(timed_step(engine, kernels, loader));
         fastest.add(kernels.call_seconds(), result.steps.back().waiting);
-        measure_rate(pool, dtype, result);
+        measure_rate(pool, request.dtype, result);
     }
     result.undisturbed_seconds = fastest.seconds();
     result.resident_peak_bytes = peak_resident_bytes();

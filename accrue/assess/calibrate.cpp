@@ -22,8 +22,9 @@ constexpr double kLongestStep = 2;  // seconds
 constexpr int64_t kFewTokens = 1024;
 
 std::unique_ptr<Kernels> kernels_for(const Settings& settings, Pool& pool, Arena& arena) {
-    return settings.compute.device == "reference" ? make_reference_kernels(arena)
-                                                  : make_cpu_kernels(pool, arena, settings.compute.instruction_set);
+    return settings.compute.device == DeviceKind::reference
+               ? make_reference_kernels(arena)
+               : make_cpu_kernels(pool, arena, settings.compute.instruction_set);
 }
 
 // The longest samples, of random words.
@@ -126,7 +127,7 @@ Rates measure_rates(const RunInputs& inputs, Pool& pool, int64_t room) {
     model.vocabulary = std::min(model.vocabulary, kWords);
     Settings settings = inputs.settings;
     settings.window.micro_batch_grains = 1;
-    settings.compute.recompute = "nothing";
+    settings.compute.recompute = Recompute::nothing;
     const Rates typical = Rates::typical(settings, pool.threads());
     const auto plan_of = [&](int64_t sample) { return Planner(settings, model, sample, pool.threads()).unlimited(); };
     int64_t sample = inputs.longest_sample();

@@ -19,6 +19,7 @@
 #include "accrue/observe/history.h"
 #include "accrue/train/run_folder.h"
 #include "accrue/train/settings.h"
+#include "accrue/train/settings_words.h"
 #include "accrue/train/state.h"
 
 namespace accrue {
@@ -148,8 +149,8 @@ std::string run_folder_text(const fs::path& folder) {
         folder.string(), name_of(settings.model),
         settings.data.train.empty() ? "built-in stories" : fmt::format("{}", fmt::join(settings.data.train, ", ")),
         window.tokens > 0 ? fmt::format("{} tokens", window.tokens) : fmt::format("{} samples", window.samples),
-        window.grain_samples, settings.compute.dtype, settings.compute.sums, settings.optimizer.moments,
-        settings.schedule.steps);
+        window.grain_samples, word_of(settings.compute.dtype), word_of(settings.compute.sums),
+        word_of(settings.optimizer.moments), settings.schedule.steps);
     text += history_text(read_history(run.metrics()));
     std::string steps;
     for (const CheckpointEntry& entry : survey_checkpoints(run.checkpoints())) {

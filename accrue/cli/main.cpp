@@ -21,6 +21,7 @@
 #include "accrue/cli/tokenize_command.h"
 #include "accrue/cli/verify_command.h"
 #include "accrue/cli/wrong_use.h"
+#include "accrue/data/documents/chat_format.h"
 #include "accrue/data/tokenizers/visible_text.h"
 #include "accrue/train/settings.h"
 
@@ -84,7 +85,7 @@ CLI::Validator number_from(double least, double most, const std::string& allowed
 
 void add_chat_format(CLI::App& command, std::string& format) {
     command.add_option("--chat-format", format, "Without, that of the run or of the model's own template")
-        ->check(CLI::IsMember({"chatml", "llama3", "plain"}));
+        ->check(CLI::IsMember(words_of<ChatFormat>()));
 }
 
 CLI::App* add_sample(CLI::App& app, SampleCommand& command) {

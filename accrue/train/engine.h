@@ -81,7 +81,7 @@ private:
 // How large the settings want windows; window.grain_samples must be resolved.
 [[nodiscard]] WindowSize window_size_of(const Settings::Window& settings);
 
-// What the settings say about recomputing, for a model of so many layers. "auto" recomputes nothing.
+// What the settings say about recomputing, for a model of so many layers. Where they leave it open, nothing.
 [[nodiscard]] Choices choices_of(const Settings& settings, int64_t layers);
 
 // Grains per micro-batch when the settings leave it open: enough for 1,024 rows, with many threads for 256 of each.

@@ -12,6 +12,7 @@
 #include "accrue/kernels/numerics.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/plan.h"
+#include "accrue/train/settings_words.h"
 #include "accrue/train/start.h"
 #include "accrue/train/step.h"
 
@@ -30,11 +31,11 @@ constexpr uint64_t kProbeSeed = 0x70726f6265;
 // Sets above AVX-512 differ only in their products of bf16 numbers (tests/expected_bits.txt).
 std::string set_of_bits(const Settings::Compute& compute) {
     using enum cpu::InstructionSet;
-    if (compute.device != "cpu") {
+    if (compute.device != DeviceKind::cpu) {
         return "";
     }
     const cpu::InstructionSet set = cpu::instruction_set_named(compute.instruction_set);
-    return std::string(cpu::name_of(compute.dtype == "fp32" ? std::min(set, avx512) : set));
+    return std::string(cpu::name_of(compute.dtype == DType::fp32 ? std::min(set, avx512) : set));
 }
 
 ModelConfig probe_model(ModelConfig model, int64_t tokens) {
@@ -47,7 +48,7 @@ ModelConfig probe_model(ModelConfig model, int64_t tokens) {
 Settings probe_settings(Settings settings, int64_t tokens) {
     settings.data.sequence_length = tokens;
     settings.window = {.samples = kProbeSamples, .tokens = 0, .grain_samples = kProbeSamples, .micro_batch_grains = 1};
-    settings.compute.recompute = "auto";
+    settings.compute.recompute.reset();
     settings.run.seed = static_cast<int64_t>(kProbeSeed);
     return settings;
 }
@@ -123,7 +124,7 @@ std::string difference_text(const Numerics& before, const Numerics& now) {
 }  // namespace
 
 Numerics numerics_of(const Settings& settings, const ModelConfig& model, int64_t longest_sample, Pool& pool) {
-    return {.device = settings.compute.device,
+    return {.device = std::string(word_of(settings.compute.device)),
             .instruction_set = set_of_bits(settings.compute),
             .version = kNumericsVersion,
             .fingerprint = fingerprint_of(settings, model, longest_sample, pool)};

@@ -29,7 +29,7 @@ TEST(NumericsTest, TheVersionBelongsToTheExpectedBits) {
                                                    "accrue/kernels/numerics.h and add the hash here.";
 }
 
-Settings tiny_settings(const std::string& dtype) {
+Settings tiny_settings(DType dtype) {
     Settings settings;
     settings.compute.dtype = dtype;
     settings.window.grain_samples = 4;
@@ -42,7 +42,7 @@ Numerics tiny_numerics(const Settings& settings, int threads = 2) {
 }
 
 TEST(NumericsTest, DependOnNeitherThreadsNorWhatMayChange) {
-    for (const char* dtype : {"fp32", "bf16"}) {
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
         const Numerics numerics = tiny_numerics(tiny_settings(dtype));
         EXPECT_EQ(numerics.version, kNumericsVersion);
         EXPECT_EQ(numerics.device, "cpu");
@@ -53,17 +53,17 @@ TEST(NumericsTest, DependOnNeitherThreadsNorWhatMayChange) {
         changed.optimizer.clip_norm = 0;
         changed.window.micro_batch_grains = 7;
         changed.window.samples = 5;
-        changed.compute.recompute = "block";
+        changed.compute.recompute = Recompute::block;
         changed.run.seed = 99;
-        EXPECT_EQ(tiny_numerics(changed), numerics) << dtype;
+        EXPECT_EQ(tiny_numerics(changed), numerics) << name_of(dtype);
     }
 }
 
 TEST(NumericsTest, TellModelsAndNumberFormatsApart) {
     Pool pool(1);
-    const Settings settings = tiny_settings("bf16");
+    const Settings settings = tiny_settings(DType::bf16);
     const std::string here = numerics_of(settings, preset_config("tiny"), 256, pool).fingerprint;
-    EXPECT_NE(numerics_of(tiny_settings("fp32"), preset_config("tiny"), 256, pool).fingerprint, here);
+    EXPECT_NE(numerics_of(tiny_settings(DType::fp32), preset_config("tiny"), 256, pool).fingerprint, here);
     ModelConfig other = preset_config("tiny");
     other.norm_epsilon = 1e-3F;
     EXPECT_NE(numerics_of(settings, other, 256, pool).fingerprint, here);
@@ -78,7 +78,7 @@ TEST(NumericsTest, NameTheSetWhoseBitsComeOut) {
     if (cpu::best_instruction_set() < avx512) {
         GTEST_SKIP() << "this processor has only " << cpu::title_of(cpu::best_instruction_set());
     }
-    for (const char* dtype : {"fp32", "bf16"}) {
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
         std::map<std::string, std::string> fingerprints;
         for (const auto set : {avx2, avx512, avx512_bf16, amx}) {
             if (set > cpu::best_instruction_set()) {
@@ -88,14 +88,14 @@ TEST(NumericsTest, NameTheSetWhoseBitsComeOut) {
             settings.compute.instruction_set = cpu::name_of(set);
             const Numerics numerics = tiny_numerics(settings);
             const auto [known, is_new] = fingerprints.emplace(numerics.instruction_set, numerics.fingerprint);
-            EXPECT_EQ(known->second, numerics.fingerprint) << dtype << " " << cpu::name_of(set);
-            EXPECT_EQ(is_new, std::string(dtype) == "bf16" || set <= avx512) << dtype << " " << cpu::name_of(set);
+            EXPECT_EQ(known->second, numerics.fingerprint) << name_of(dtype) << " " << cpu::name_of(set);
+            EXPECT_EQ(is_new, dtype == DType::bf16 || set <= avx512) << name_of(dtype) << " " << cpu::name_of(set);
         }
         std::set<std::string> different;
         for (const auto& [name, fingerprint] : fingerprints) {
             different.insert(fingerprint);
         }
-        EXPECT_EQ(different.size(), fingerprints.size()) << dtype;
+        EXPECT_EQ(different.size(), fingerprints.size()) << name_of(dtype);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "accrue/train/engine.h"
+#include "accrue/train/settings_words.h"
 #include "accrue/train/step.h"
 
 namespace accrue {
@@ -54,12 +55,12 @@ ModelConfig normed_qwen3() {
 
 TEST(PlanTest, TheDryRunCountsThePeakToTheByte) {
     for (const ModelConfig& model : {tied_gpt2(), normed_qwen3()}) {
-        for (const char* dtype : {"fp32", "bf16"}) {
-            for (const char* sums : {"exact", "fp32"}) {
+        for (const DType dtype : {DType::fp32, DType::bf16}) {
+            for (const SumKind sums : {SumKind::exact, SumKind::fp32}) {
                 for (const int64_t micro_batch_grains : {1, 3}) {
                     for (const int threads : {1, 2}) {
-                        SCOPED_TRACE(
-                            cat(model.family, ", ", dtype, ", ", sums, ", ", micro_batch_grains, ", ", threads));
+                        SCOPED_TRACE(cat(model.family, ", ", name_of(dtype), ", ", word_of(sums), ", ",
+                                         micro_batch_grains, ", ", threads));
                         Settings settings;
                         settings.window = {.samples = 12, .grain_samples = 2, .micro_batch_grains = micro_batch_grains};
                         settings.compute.dtype = dtype;
@@ -79,13 +80,13 @@ TEST(PlanTest, EveryChoiceIsPlannedToTheByte) {
     const int64_t grains = kSanitized ? 2 : 3;  // of a micro-batch
     settings.window = {.samples = 4 * grains, .grain_samples = 2, .micro_batch_grains = grains};
     for (const ModelConfig& model : {tied_gpt2(), normed_qwen3()}) {
-        for (const char* dtype : {"fp32", "bf16"}) {
+        for (const DType dtype : {DType::fp32, DType::bf16}) {
             settings.compute.dtype = dtype;
             for (const auto& blocks : {std::vector{cheap, cheap}, {block, block}, {block, cheap}, {nothing, block}}) {
                 for (const int64_t loss_rows : {1, 64, 1024}) {
                     for (const auto weight_copy : {kept, converted_per_tile}) {
-                        SCOPED_TRACE(cat(model.family, ", ", dtype, ", ", name_of(blocks[0]), " and ",
-                                         name_of(blocks[1]), ", ", loss_rows, ", ", name_of(weight_copy)));
+                        SCOPED_TRACE(cat(model.family, ", ", name_of(dtype), ", ", word_of(blocks[0]), " and ",
+                                         word_of(blocks[1]), ", ", loss_rows, ", ", word_of(weight_copy)));
                         expect_exact(settings, model, 40, 2,
                                      {.blocks = blocks, .loss_rows = loss_rows, .weight_copy = weight_copy});
                     }
@@ -143,32 +144,33 @@ TEST(PlanTest, FewerRowsOfLogitsAndNoCopyOfTheWeightsTakeLess) {
 }
 
 TEST(PlanTest, SmallFormatsArePlannedToTheByteAndTakeWhatTheyPromise) {
+    using enum SumKind;
     const ModelConfig model = preset_config("tiny");
     Settings settings;
     settings.window = {.samples = 2, .grain_samples = 1, .micro_batch_grains = 1};
-    const auto resident = [&](const std::string& sums, const std::string& moments) {
+    const auto resident = [&](SumKind sums, MomentFormat moments) {
         settings.compute.sums = sums;
         settings.optimizer.moments = moments;
         return plan_arena(settings, model, 64, 1).resident_bytes;
     };
     const auto elements = static_cast<double>(decoder_parameters(model).list.flat_elements);
-    const int64_t whole = resident("exact", "fp32");
-    const auto saved = [&](const std::string& sums, const std::string& moments) {
+    const int64_t whole = resident(exact, MomentFormat::fp32);
+    const auto saved = [&](SumKind sums, MomentFormat moments) {
         return static_cast<double>(whole - resident(sums, moments)) / elements;
     };
-    EXPECT_NEAR(saved("fp32", "fp32"), 4, 1e-3);
-    EXPECT_NEAR(saved("bf16", "fp32"), 6, 1e-3);
-    EXPECT_NEAR(saved("bf16-stochastic", "fp32"), 6, 1e-3);
-    EXPECT_NEAR(saved("bf16-kahan", "fp32"), 4, 1e-3);
-    EXPECT_NEAR(saved("exact", "8bit"), 8 - 2 * (1 + 4.0 / 128), 2e-3);
-    EXPECT_NEAR(saved("bf16", "8bit"), 6 + 8 - 2 * (1 + 4.0 / 128), 3e-3);
-    for (const char* sums : {"bf16", "bf16-stochastic", "bf16-kahan"}) {
-        SCOPED_TRACE(sums);
+    EXPECT_NEAR(saved(fp32, MomentFormat::fp32), 4, 1e-3);
+    EXPECT_NEAR(saved(bf16, MomentFormat::fp32), 6, 1e-3);
+    EXPECT_NEAR(saved(bf16_stochastic, MomentFormat::fp32), 6, 1e-3);
+    EXPECT_NEAR(saved(bf16_kahan, MomentFormat::fp32), 4, 1e-3);
+    EXPECT_NEAR(saved(exact, MomentFormat::eight_bits), 8 - 2 * (1 + 4.0 / 128), 2e-3);
+    EXPECT_NEAR(saved(bf16, MomentFormat::eight_bits), 6 + 8 - 2 * (1 + 4.0 / 128), 3e-3);
+    for (const SumKind sums : {bf16, bf16_stochastic, bf16_kahan}) {
+        SCOPED_TRACE(word_of(sums));
         settings.compute.sums = sums;
-        settings.optimizer.moments = "8bit";
+        settings.optimizer.moments = MomentFormat::eight_bits;
         expect_exact(settings, model, 64, 2);
     }
-    settings.optimizer.name = "sgd";
+    settings.optimizer.name = OptimizerKind::sgd;
     expect_exact(settings, model, 64, 2);
 }
 

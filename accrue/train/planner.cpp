@@ -145,7 +145,7 @@ std::vector<int64_t> Planner::micro_batch_choices() const {
 
 // Early layers are recomputed first: when backward comes to them, the late ones have given back what they kept.
 std::vector<std::vector<Recompute>> Planner::block_choices() const {
-    if (settings_.compute.recompute != "auto") {
+    if (settings_.compute.recompute) {
         return {choices_of(settings_, layers_).blocks};
     }
     std::vector<std::vector<Recompute>> choices;
@@ -165,7 +165,7 @@ std::vector<std::vector<Recompute>> Planner::block_choices() const {
 
 std::vector<Plan> Planner::frontier(const Rates& rates) {
     std::vector<Plan> plans;
-    const bool has_copy = settings_.compute.dtype == "bf16";
+    const bool has_copy = settings_.compute.dtype == DType::bf16;
     for (const int64_t grains : micro_batch_choices()) {
         for (const auto& blocks : block_choices()) {
             for (const int64_t loss_rows : kLossRows) {
@@ -223,7 +223,7 @@ int64_t Plan::blocks_with(Recompute recompute) const {
 
 // Of one core of a server of 2023 with 512-bit vectors, as `accrue bench` finds them.
 Rates Rates::typical(const Settings& settings, int threads) {
-    const double products = settings.compute.dtype == "bf16" ? 100e9 : 50e9;
+    const double products = settings.compute.dtype == DType::bf16 ? 100e9 : 50e9;
     Rates rates;
     rates.flops.fill(products * threads);
     rates.flops[static_cast<size_t>(Part::attention)] = 40e9 * threads;

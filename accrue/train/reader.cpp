@@ -130,7 +130,7 @@ TrainedModel::TrainedModel(const fs::path& folder, int64_t longest, int64_t thre
     parts_->settings = source.settings;
     const int64_t usual = source.settings ? source.settings->data.sequence_length : kUsualSequence;
     parts_->longest = longest > 0 ? longest : std::min(config.positions, usual);
-    const bool reads_bf16 = source.settings && source.settings->compute.dtype == "bf16";
+    const bool reads_bf16 = source.settings && source.settings->compute.dtype == DType::bf16;
     const Decoder::Options options{.dtype = reads_bf16 ? DType::bf16 : DType::fp32, .longest_sample = parts_->longest};
     parts_->arena = std::make_unique<Arena>(Reading::plan_bytes(config, options, parts_->pool.threads()));
     parts_->kernels = make_cpu_kernels(parts_->pool, *parts_->arena);

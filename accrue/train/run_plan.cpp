@@ -35,9 +35,10 @@ struct Proposal {
     void (*apply)(Settings&);
 };
 constexpr Proposal kProposals[] = {
-    {"optimizer.moments = \"8bit\"", [](Settings& s) { s.optimizer.moments = "8bit"; }},
-    {"compute.sums = \"bf16-stochastic\"", [](Settings& s) { s.compute.sums = "bf16-stochastic"; }},
-    {"both", [](Settings& s) { s.optimizer.moments = "8bit", s.compute.sums = "bf16-stochastic"; }},
+    {"optimizer.moments = \"8bit\"", [](Settings& s) { s.optimizer.moments = MomentFormat::eight_bits; }},
+    {"compute.sums = \"bf16-stochastic\"", [](Settings& s) { s.compute.sums = SumKind::bf16_stochastic; }},
+    {"both",
+     [](Settings& s) { s.optimizer.moments = MomentFormat::eight_bits, s.compute.sums = SumKind::bf16_stochastic; }},
 };
 
 int64_t smallest_process(const Planner& like, const Settings& settings, const ProcessBase& base) {
@@ -53,10 +54,10 @@ MemoryBound memory_of_machine() {
 
 MemoryBound budget_of(const Settings& settings, const MemoryBound& machine) {
     MemoryBound budget = machine;
-    const auto given = settings.compute.memory == "auto" ? std::nullopt : parse_bytes(settings.compute.memory);
-    if (given && *given < machine.bytes) {
-        budget.bytes = *given;
-        budget.reason = cat("compute.memory is ", format_bytes(*given));
+    const std::optional<ByteSize>& given = settings.compute.memory;
+    if (given && given->bytes < machine.bytes) {
+        budget.bytes = given->bytes;
+        budget.reason = cat("compute.memory is ", format_bytes(given->bytes));
     }
     return budget;
 }
@@ -115,7 +116,7 @@ std::string refusal_text(const MemoryBound& budget, const ProcessBase& base, con
     }
     text += "Give it that much, or take a smaller model or a shorter data.sequence_length";
     text += settings.window.micro_batch_grains > 1 ? ", or leave window.micro_batch_grains at 0" : "";
-    text += settings.compute.recompute != "auto" ? ", or leave compute.recompute at \"auto\"" : "";
+    text += settings.compute.recompute ? ", or leave compute.recompute at \"auto\"" : "";
     text += ".";
     for (const Proposal& proposal : kProposals) {
         Settings changed = settings;

@@ -62,7 +62,7 @@ TEST_F(RunPlanTest, TheFastestPlanThatFitsIsTaken) {
     int64_t before = std::numeric_limits<int64_t>::max();
     for (const double share : {1.0, 0.7, 0.4, 0.1}) {
         now_ = room(least + (int64_t{1} << 20) + static_cast<int64_t>(static_cast<double>(most - least) * share));
-        settings_.compute.memory = "1TiB";
+        settings_.compute.memory = parse_byte_size("1TiB");
         const RunPlan run = plan();
         EXPECT_LE(run.plan().arena_bytes, now_.bytes);
         EXPECT_LE(run.plan().arena_bytes, before);
@@ -71,16 +71,16 @@ TEST_F(RunPlanTest, TheFastestPlanThatFitsIsTaken) {
 }
 
 TEST_F(RunPlanTest, TheSettingBindsWhereTheMachineHasMore) {
-    settings_.compute.memory = "100MiB";
+    settings_.compute.memory = parse_byte_size("100MiB");
     EXPECT_EQ(budget_of(settings_, room(int64_t{1} << 40)).bytes, int64_t{100} << 20);
     EXPECT_EQ(budget_of(settings_, room(int64_t{1} << 40)).reason, "compute.memory is 100.00 MiB");
     EXPECT_EQ(budget_of(settings_, room(1000)).reason, "the test says so");
-    settings_.compute.memory = "auto";
+    settings_.compute.memory.reset();
     EXPECT_EQ(budget_of(settings_, room(1000)).bytes, 1000);
 }
 
 TEST_F(RunPlanTest, WhatCannotFitIsRefusedWithTheSmallestPlan) {
-    settings_.compute.memory = "8MiB";
+    settings_.compute.memory = parse_byte_size("8MiB");
     try {
         (void)plan();
         FAIL() << "8 MiB are not enough";
@@ -90,7 +90,7 @@ TEST_F(RunPlanTest, WhatCannotFitIsRefusedWithTheSmallestPlan) {
         EXPECT_THAT(error.what(), HasSubstr("1 grain(s) a micro-batch"));
         EXPECT_THAT(error.what(), HasSubstr("smaller model"));
     }
-    settings_.compute.recompute = "nothing";
+    settings_.compute.recompute = Recompute::nothing;
     EXPECT_THROW(
         {
             try {

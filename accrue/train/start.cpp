@@ -5,19 +5,17 @@
 namespace accrue {
 
 std::unique_ptr<Kernels> make_kernels(const Settings::Compute& compute, Pool& pool, Arena& arena) {
-    return compute.device == "reference" ? make_reference_kernels(arena)
-                                         : make_cpu_kernels(pool, arena, compute.instruction_set);
+    return compute.device == DeviceKind::reference ? make_reference_kernels(arena)
+                                                   : make_cpu_kernels(pool, arena, compute.instruction_set);
 }
 
 SampleOrder sample_order_of(const Settings& settings, int64_t samples) {
-    const bool sequential = settings.data.order == "sequential";
-    return {sequential ? SampleOrder::Kind::sequential : SampleOrder::Kind::shuffled,
-            static_cast<uint64_t>(settings.run.seed), samples};
+    return {settings.data.order, static_cast<uint64_t>(settings.run.seed), samples};
 }
 
 bool starts_fresh(const Settings::Model& model) {
-    return model.from.empty() || model.weights == "fresh" ||
-           (model.weights == "auto" && !has_model_weights(model.from));
+    return model.from.empty() || model.weights == InitialWeights::fresh ||
+           (!model.weights && !has_model_weights(model.from));
 }
 
 void load_first_weights(Engine& engine, const Settings& settings, const LongWork& work) {

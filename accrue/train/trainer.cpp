@@ -28,6 +28,7 @@
 #include "accrue/train/newest_checkpoint.h"
 #include "accrue/train/run_texts.h"
 #include "accrue/train/sample_text.h"
+#include "accrue/train/settings_words.h"
 #include "accrue/train/start.h"
 #include "accrue/train/state.h"
 #include "accrue/train/watched_batches.h"
@@ -166,7 +167,8 @@ void Trainer::tell_job() {
         progress_.note(epoch);
     }
     progress_.note(fmt::format("device: {}; {}; memory planned: {}, {}", kernels_->description(),
-                               settings.compute.dtype, format_bytes(plan_.peak_bytes()), text_of(plan_.plan())));
+                               word_of(settings.compute.dtype), format_bytes(plan_.peak_bytes()),
+                               text_of(plan_.plan())));
 }
 
 void Trainer::begin(const StopFlag& stop) {
@@ -198,7 +200,7 @@ void Trainer::begin(const StopFlag& stop) {
          inputs_.validation ? notes_on(*inputs_.validation, "validation data") : std::vector<std::string>()) {
         progress_.note(note);
     }
-    if (!goes_on && !inputs_.settings.model.from.empty() && inputs_.settings.model.weights == "fresh") {
+    if (!goes_on && !inputs_.settings.model.from.empty() && inputs_.settings.model.weights == InitialWeights::fresh) {
         progress_.note(fresh_weights_text(inputs_.settings.model.from));
     }
     if (engine_.state.step > 0) {
@@ -373,7 +375,7 @@ void Trainer::write_model(const StopFlag& stop) {
 void Trainer::add_companions(const std::filesystem::path& model) const {
     copy_tokenizer_files(inputs_.settings, model);
     if (inputs_.conversations > 0) {
-        describe_chat_format(model, inputs_.settings.data.chat_format);
+        describe_chat_format(model, inputs_.settings.data.chat_format.value());
     }
 }
 
