@@ -14,6 +14,7 @@
 
 #include "accrue/base/file.h"
 #include "accrue/base/random.h"
+#include "accrue/observe/metric_table.h"
 #include "accrue/tensor/safetensors.h"
 #include "accrue/train/start.h"
 
@@ -286,13 +287,13 @@ std::vector<std::string> comparable_metrics(const fs::path& file, MicroBatches m
     std::ifstream input(file);
     for (std::string line; std::getline(input, line);) {
         auto json = nlohmann::ordered_json::parse(line);
-        for (const char* key :
-             {"seconds", "grain_seconds_mean", "grain_seconds_max", "data_wait_seconds", "epoch_seconds",
-              "startup_seconds", "tokens_per_second", "updates_per_hour", "peak_bytes", "memory_efficiency"}) {
-            json.erase(key);
-        }
-        if (micro_batches == MicroBatches::ignore) {
-            json.erase("micro_batches");
+        for (const Metric& metric : Metrics::kAll) {
+            const bool is_compared =
+                metric.varies == Metric::Varies::never ||
+                (metric.varies == Metric::Varies::with_cut && micro_batches == MicroBatches::compare);
+            if (!is_compared) {
+                json.erase(metric.name);
+            }
         }
         lines.push_back(json.dump());
     }

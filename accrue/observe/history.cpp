@@ -14,47 +14,37 @@ using Json = nlohmann::json;
 constexpr double kLargest = 1e100;  // sums of a whole run of such values are still finite
 constexpr int64_t kLastStep = int64_t{1} << 50;
 
-double number(const Json& line, const char* key) {
-    const auto found = line.find(key);
-    if (found == line.end() || !found->is_number()) {
-        return kNothing;
-    }
-    const auto value = found->get<double>();
-    return std::abs(value) <= kLargest ? value : kNothing;
+double number_of(const Json& value) {
+    const auto number = value.get<double>();
+    return std::abs(number) <= kLargest ? number : kNothing;
 }
 
-double flag(const Json& line, const char* key) {
-    const auto found = line.find(key);
-    return found != line.end() && found->is_boolean() && found->get<bool>() ? 1.0 : kNothing;
+// A truth value is 1 or nothing, so that columns of them show where they hold.
+double value_of(const Json& line, const Metric& metric) {
+    const auto found = line.find(metric.name);
+    if (found == line.end() || !(found->is_number() || found->is_boolean())) {
+        return kNothing;
+    }
+    return found->is_number() ? number_of(*found) : found->get<bool>() ? 1.0 : kNothing;
 }
 
 // False if this is no line of metrics.
 bool append(RunHistory& history, const Json& line) {
-    if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer()) {
+    const auto found = line.is_object() ? line.find(Metrics::step.name) : line.end();
+    if (found == line.end() || !found->is_number_integer()) {
         return false;
     }
-    const auto step = line["step"].get<int64_t>();
+    const auto step = found->get<int64_t>();
     if (step < 0 || step > kLastStep) {
         return false;
     }
     if (step == 1) {
-        history.validation_before = number(line, "validation_loss_before");
+        history.validation_before = value_of(line, Metrics::validation_loss_before);
     }
     history.steps.push_back(step);
-    history.loss.push_back(number(line, "loss"));
-    history.validation_loss.push_back(number(line, "validation_loss"));
-    history.tokens.push_back(number(line, "tokens"));
-    history.grains.push_back(number(line, "grains"));
-    history.rate.push_back(number(line, "rate"));
-    history.grad_norm.push_back(number(line, "grad_norm"));
-    history.clipped.push_back(flag(line, "clipped"));
-    history.noise_scale.push_back(number(line, "noise_scale"));
-    history.skipped.push_back(flag(line, "skipped"));
-    history.replays.push_back(number(line, "replays"));
-    history.seconds.push_back(number(line, "seconds"));
-    history.tokens_per_second.push_back(number(line, "tokens_per_second"));
-    history.updates_per_hour.push_back(number(line, "updates_per_hour"));
-    history.peak_bytes.push_back(number(line, "peak_bytes"));
+    for (const auto& [metric, values] : kHistoryColumns) {
+        (history.*values).push_back(value_of(line, metric));
+    }
     return true;
 }
 

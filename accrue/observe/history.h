@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "accrue/observe/metric_table.h"
+
 namespace accrue {
 
 // A value that is not there: null, absent, of another type, or too large to draw.
@@ -31,6 +33,26 @@ struct RunHistory {
     std::vector<double> updates_per_hour;
     std::vector<double> peak_bytes;
 };
+
+// The columns that hold values, and which metric each is of.
+struct HistoryColumn {
+    const Metric& metric;
+    std::vector<double> RunHistory::*values;
+};
+inline constexpr HistoryColumn kHistoryColumns[] = {{Metrics::loss, &RunHistory::loss},
+                                                    {Metrics::validation_loss, &RunHistory::validation_loss},
+                                                    {Metrics::tokens, &RunHistory::tokens},
+                                                    {Metrics::grains, &RunHistory::grains},
+                                                    {Metrics::rate, &RunHistory::rate},
+                                                    {Metrics::grad_norm, &RunHistory::grad_norm},
+                                                    {Metrics::clipped, &RunHistory::clipped},
+                                                    {Metrics::noise_scale, &RunHistory::noise_scale},
+                                                    {Metrics::skipped, &RunHistory::skipped},
+                                                    {Metrics::replays, &RunHistory::replays},
+                                                    {Metrics::seconds, &RunHistory::seconds},
+                                                    {Metrics::tokens_per_second, &RunHistory::tokens_per_second},
+                                                    {Metrics::updates_per_hour, &RunHistory::updates_per_hour},
+                                                    {Metrics::peak_bytes, &RunHistory::peak_bytes}};
 
 // Reads the file line by line, so that only the columns are in memory. Never throws for what the file holds.
 [[nodiscard]] RunHistory read_history(const std::filesystem::path& metrics_file);

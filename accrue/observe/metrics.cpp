@@ -12,6 +12,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/observe/metric_table.h"
 
 namespace accrue {
 namespace {
@@ -30,8 +31,8 @@ size_t begin_of_last_line(std::string_view text) {
 
 bool is_kept(std::string_view line, int64_t last_step) {
     const Json json = Json::parse(line, nullptr, false);
-    return json.is_object() && json.contains("step") && json["step"].is_number_integer() &&
-           json["step"].get<int64_t>() <= last_step;
+    const auto step = json.is_object() ? json.find(Metrics::step.name) : json.end();
+    return step != json.end() && step->is_number_integer() && step->get<int64_t>() <= last_step;
 }
 
 }  // namespace

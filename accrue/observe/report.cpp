@@ -103,13 +103,10 @@ RunHistory with_step_zero(RunHistory history) {
         return history;
     }
     history.steps.insert(history.steps.begin(), 0);
-    history.validation_loss.insert(history.validation_loss.begin(), history.validation_before);
-    for (auto column : {&RunHistory::loss, &RunHistory::tokens, &RunHistory::grains, &RunHistory::rate,
-                        &RunHistory::grad_norm, &RunHistory::clipped, &RunHistory::noise_scale, &RunHistory::skipped,
-                        &RunHistory::replays, &RunHistory::seconds, &RunHistory::tokens_per_second,
-                        &RunHistory::updates_per_hour, &RunHistory::peak_bytes}) {
-        (history.*column).insert((history.*column).begin(), kNothing);
+    for (const auto& [metric, values] : kHistoryColumns) {
+        (history.*values).insert((history.*values).begin(), kNothing);
     }
+    history.validation_loss.front() = history.validation_before;
     return history;
 }
 

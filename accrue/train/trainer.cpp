@@ -17,6 +17,7 @@
 #include "accrue/checkpoint/checkpoint.h"
 #include "accrue/model/model_folder.h"
 #include "accrue/observe/history.h"
+#include "accrue/observe/metric_table.h"
 #include "accrue/observe/metrics.h"
 #include "accrue/observe/report.h"
 #include "accrue/train/chat_choice.h"
@@ -219,7 +220,7 @@ void Trainer::evaluate_what_was_left(const StopFlag& stop) {
     const auto line = MetricsFile::last_line(folder_.metrics());
     const int64_t step = engine_.state.step;
     if (!evaluates() || !is_due(inputs_.settings.run.evaluate_steps, step) || !line ||
-        line->value("step", int64_t{-1}) != step || line->contains("validation_loss")) {
+        line->value(Metrics::step.name, int64_t{-1}) != step || line->contains(Metrics::validation_loss.name)) {
         return;
     }
     if (const auto loss = validation_loss(stop)) {
