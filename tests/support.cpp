@@ -16,7 +16,7 @@
 #include "accrue/base/random.h"
 #include "accrue/observe/metric_table.h"
 #include "accrue/tensor/safetensors.h"
-#include "accrue/train/start.h"
+#include "accrue/train/initial_weights.h"
 
 namespace accrue::testing {
 
@@ -116,7 +116,7 @@ TestRun::TestRun(const Settings& settings, int threads)
       batches(
           loader, [this](const DataPosition& position) { return loader.window_from(position, engine.rules.window); },
           engine.rules.micro_batch_grains) {
-    load_first_weights(engine, settings);
+    load_initial_weights(engine, settings);
 }
 
 Window TestRun::window() const {

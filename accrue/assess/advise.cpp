@@ -84,8 +84,8 @@ private:
 
 // As a run would, and with its errors.
 void Adviser::choose_plan() {
-    const RunPlan chosen(settings_to_plan(inputs_), inputs_.model, inputs_.longest_sample(), pool_.threads(),
-                         [this] { return machine_; });
+    const PlanChoice chosen(settings_to_plan(inputs_), inputs_.model, inputs_.longest_sample(), pool_.threads(),
+                            [this] { return machine_; });
     advice_.plan = chosen.plan();
     // A plan says nothing of blocks where all are kept.
     if (advice_.plan.choices.blocks.empty()) {

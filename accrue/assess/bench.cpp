@@ -10,7 +10,7 @@
 #include "accrue/train/engine.h"
 #include "accrue/train/inputs.h"
 #include "accrue/train/metrics_line.h"
-#include "accrue/train/run_plan.h"
+#include "accrue/train/plan_choice.h"
 #include "accrue/train/step.h"
 
 namespace accrue {
@@ -131,7 +131,7 @@ StepsMeasurement measure_steps(const BenchRequest& request) {
     Pool pool(static_cast<int>(request.threads));
     const auto data = random_words(model, request);
     const Loader loader(*data, SampleOrder(SampleOrder::Kind::sequential, kSeed, data->size()));
-    // Planned and taken as a run does it (run_plan.h), so that the promise is the same.
+    // Planned and taken as a run does it (plan_choice.h), so that the promise is the same.
     Planner planner(settings, model, request.sequence, pool.threads());
     const ProcessBase base = ProcessBase::measure();
     const Choices choices = bench_choices(request, model.layers);

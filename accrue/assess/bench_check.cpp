@@ -5,7 +5,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/random.h"
 #include "accrue/train/engine.h"
-#include "accrue/train/plan.h"
+#include "accrue/train/planner.h"
 #include "accrue/train/settings_words.h"
 #include "accrue/train/step.h"
 

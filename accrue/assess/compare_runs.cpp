@@ -141,7 +141,7 @@ Json json_of(const std::vector<ValueDifference>& differences) {
 
 }  // namespace
 
-RunComparison compare_runs(const RunFolder& first, const RunFolder& second, const Parts& parts,
+RunComparison compare_runs(const RunFolder& first, const RunFolder& second, const ProgramUnderTest& program,
                            const std::function<void(const std::string& what)>& works) {
     require_run(first);
     require_run(second);
@@ -150,7 +150,7 @@ RunComparison compare_runs(const RunFolder& first, const RunFolder& second, cons
     compare_settings(first, second, comparison);
     works("metrics");
     compare_metrics(first, second, comparison);
-    comparison.findings = explain_parting({first, second}, comparison.parting_step, parts, works);
+    comparison.findings = explain_parting({first, second}, comparison.parting_step, program, works);
     return comparison;
 }
 

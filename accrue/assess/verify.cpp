@@ -28,10 +28,11 @@ std::vector<int64_t> all_grains(const WindowLab& lab) {
 
 class Verifier {
 public:
-    Verifier(const RunInputs& inputs, const WindowRequest& request, const Parts& parts, const VerifyObserver& observer)
+    Verifier(const RunInputs& inputs, const WindowRequest& request, const ProgramUnderTest& program,
+             const VerifyObserver& observer)
         : inputs_(inputs),
           observer_(observer),
-          lab_(inputs, request, parts),
+          lab_(inputs, request, program),
           planned_(other_ways(lab_, inputs.settings, inputs.model.layers)) {
         describe(request);
     }
@@ -250,9 +251,9 @@ VerifyReport Verifier::run() {
 
 }  // namespace
 
-VerifyReport verify(const RunInputs& inputs, const WindowRequest& request, const Parts& parts,
+VerifyReport verify(const RunInputs& inputs, const WindowRequest& request, const ProgramUnderTest& program,
                     const VerifyObserver& observer) {
-    return Verifier(inputs, request, parts, observer).run();
+    return Verifier(inputs, request, program, observer).run();
 }
 
 }  // namespace accrue

@@ -80,7 +80,7 @@ struct VerifyObserver {
 };
 
 // Computes one window of a run in many ways that must not matter and compares the bits.
-[[nodiscard]] VerifyReport verify(const RunInputs& inputs, const WindowRequest& request, const Parts& parts,
-                                  const VerifyObserver& observer = {});
+[[nodiscard]] VerifyReport verify(const RunInputs& inputs, const WindowRequest& request,
+                                  const ProgramUnderTest& program, const VerifyObserver& observer = {});
 
 }  // namespace accrue

@@ -8,7 +8,7 @@
 #include "accrue/cli/tokenizing_report.h"
 #include "accrue/train/evaluate.h"
 #include "accrue/train/inputs.h"
-#include "accrue/train/reader.h"
+#include "accrue/train/trained_model.h"
 
 namespace accrue {
 namespace {

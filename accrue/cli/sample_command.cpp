@@ -12,7 +12,7 @@
 #include "accrue/data/tokenizers/text_stream.h"
 #include "accrue/data/tokenizers/visible_text.h"
 #include "accrue/train/chat_choice.h"
-#include "accrue/train/reader.h"
+#include "accrue/train/trained_model.h"
 
 namespace accrue {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/train/engine.h"
-#include "accrue/train/start.h"
+#include "accrue/train/initial_weights.h"
 
 namespace accrue {
 namespace {

@@ -11,9 +11,9 @@
 #include "accrue/data/tokenizers/tokenizer_files.h"
 #include "accrue/train/chat_choice.h"
 #include "accrue/train/epoch.h"
+#include "accrue/train/initial_weights.h"
 #include "accrue/train/run_folder.h"
 #include "accrue/train/settings_words.h"
-#include "accrue/train/start.h"
 #include "accrue/train/state.h"
 
 namespace accrue {

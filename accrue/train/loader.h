@@ -6,6 +6,7 @@
 #include "accrue/accumulate/window.h"
 #include "accrue/data/samples/dataset.h"
 #include "accrue/model/model.h"
+#include "accrue/train/settings.h"
 
 namespace accrue {
 
@@ -31,6 +32,9 @@ private:
     const Dataset& data_;
     SampleOrder order_;
 };
+
+// The order in which a run takes so many samples.
+[[nodiscard]] SampleOrder sample_order_of(const Settings& settings, int64_t samples);
 
 // Made-up grains in which every sample has the same length: the largest shape a run can meet, for planning.
 class LongestSamples final : public BatchSource {

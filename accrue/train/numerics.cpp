@@ -11,9 +11,9 @@
 #include "accrue/kernels/cpu/instruction_set.h"
 #include "accrue/kernels/numerics.h"
 #include "accrue/train/engine.h"
-#include "accrue/train/plan.h"
+#include "accrue/train/initial_weights.h"
+#include "accrue/train/planner.h"
 #include "accrue/train/settings_words.h"
-#include "accrue/train/start.h"
 #include "accrue/train/step.h"
 
 namespace accrue {

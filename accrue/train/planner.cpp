@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "accrue/base/error.h"
 #include "accrue/kernels/dry/dry_kernels.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/step.h"
@@ -221,6 +222,30 @@ int64_t Plan::blocks_with(Recompute recompute) const {
     return std::count(choices.blocks.begin(), choices.blocks.end(), recompute);
 }
 
+std::string text_of(const Plan& plan) {
+    const int64_t block = plan.blocks_with(Recompute::block);
+    const int64_t cheap = plan.blocks_with(Recompute::cheap);
+    const size_t layers = plan.choices.blocks.size();
+    std::string text;
+    const auto add = [&text](const auto&... words) { text += cat(text.empty() ? "" : ", ", words...); };
+    if (block > 0) {
+        add(block, " of ", layers, " blocks recomputed");
+    }
+    if (cheap > 0) {
+        add(cheap, " of ", layers, block > 0 ? " cheaply" : " blocks recomputed cheaply");
+    }
+    if (text.empty()) {
+        add("nothing recomputed");
+    }
+    if (plan.choices.loss_rows != Choices::kLossRows) {
+        add("the loss ", plan.choices.loss_rows, " rows at a time");
+    }
+    if (plan.choices.weight_copy == Choices::WeightCopy::converted_per_tile) {
+        add("weights converted per tile");
+    }
+    return text;
+}
+
 // Of one core of a server of 2023 with 512-bit vectors, as `accrue bench` finds them.
 Rates Rates::typical(const Settings& settings, int threads) {
     const double products = settings.compute.dtype == DType::bf16 ? 100e9 : 50e9;
@@ -229,6 +254,35 @@ Rates Rates::typical(const Settings& settings, int threads) {
     rates.flops[static_cast<size_t>(Part::attention)] = 40e9 * threads;
     rates.bytes.fill(8e9 * threads);
     return rates;
+}
+
+ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads) {
+    return plan_arena(settings, model, longest_sample, threads, choices_of(settings, model.layers));
+}
+
+ArenaPlan plan_arena(const Settings& settings, const ModelConfig& model, int64_t longest_sample, int threads,
+                     const Choices& choices) {
+    Arena arena = Arena::dry();
+    const auto kernels = make_dry_kernels(arena, threads);
+    Engine engine(settings, model, longest_sample, *kernels, choices);
+    ArenaPlan plan{.resident_bytes = arena.high_water_bytes()};
+
+    // One micro-batch says all about memory: the next one takes the same places.
+    const LongestSamples samples(longest_sample);
+    const int64_t grains = engine.rules.micro_batch_grains;
+    const Window window{.samples = grains * settings.window.grain_samples,
+                        .grain_samples = settings.window.grain_samples};
+    const StopFlag never{false};
+    (void)run_step(engine, samples, window, never);
+    plan.flops = kernels->floating_point_operations();
+
+    std::vector<int64_t> all(static_cast<size_t>(grains));
+    std::iota(all.begin(), all.end(), 0);
+    (void)engine.model.losses(samples.load(window, all), engine.weights_to_read());
+    (void)engine.model.next_scores(std::vector<int32_t>(static_cast<size_t>(longest_sample), 0),
+                                   engine.weights_to_read());
+    plan.peak_bytes = arena.high_water_bytes();
+    return plan;
 }
 
 }  // namespace accrue

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "accrue/base/error.h"
-#include "accrue/train/plan.h"
 
 namespace accrue {
 namespace {

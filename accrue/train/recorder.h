@@ -10,8 +10,8 @@
 #include "accrue/train/engine.h"
 #include "accrue/train/inputs.h"
 #include "accrue/train/numerics.h"
+#include "accrue/train/plan_choice.h"
 #include "accrue/train/run_folder.h"
-#include "accrue/train/run_plan.h"
 #include "accrue/train/step.h"
 
 namespace accrue {
@@ -24,7 +24,7 @@ public:
     struct Run {
         const RunInputs& inputs;
         const RunFolder& folder;
-        const RunPlan& plan;
+        const PlanChoice& plan;
         const std::string& definition;
         const NumericsRecord& numerics;
         Engine& engine;

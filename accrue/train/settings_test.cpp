@@ -2,16 +2,13 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <set>
 #include <sstream>
-#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "accrue/base/error.h"
 #include "accrue/base/temporary_folder.h"
-#include "accrue/train/nearest.h"
 #include "accrue/train/settings_table.h"
 
 namespace accrue {
@@ -355,39 +352,6 @@ TEST_F(SettingsTest, EveryNumberFormatIsAccepted) {
     }
 }
 
-// Whether a number is one of an enum's values: of others compilers write "(Enum)7".
-template <auto value>
-constexpr bool is_value() {
-    const std::string_view name = __PRETTY_FUNCTION__;
-    return name.find("value = (") == std::string_view::npos;
-}
-
-template <class Value, size_t... numbers>
-std::set<Value> values_of(std::index_sequence<numbers...>) {
-    std::set<Value> values;
-    (void)std::initializer_list<int>{
-        (is_value<static_cast<Value>(numbers)>() ? values.insert(Value(numbers)), 0 : 0)...};
-    return values;
-}
-
-template <class Value>
-class WordsTest : public testing::Test {};
-using EnumsWithWords =
-    testing::Types<ChatFormat, Choices::WeightCopy, DeviceKind, DType, InitialWeights, Layout, MomentFormat,
-                   OptimizerKind, RateRule, Recompute, SampleOrder::Kind, Schedule::Kind, SumKind, WindowSize::Last>;
-TYPED_TEST_SUITE(WordsTest, EnumsWithWords);
-
-TYPED_TEST(WordsTest, EveryValueHasOneWordAndEveryWordOneValue) {
-    const auto all = values_of<TypeParam>(std::make_index_sequence<16>());
-    EXPECT_EQ(words_for(TypeParam()).size(), all.size());
-    for (const TypeParam value : all) {
-        EXPECT_FALSE(word_of(value).empty());
-        EXPECT_EQ(value_of_word<TypeParam>(word_of(value)), value) << word_of(value);
-    }
-    EXPECT_FALSE(value_of_word<TypeParam>("").has_value());
-    EXPECT_FALSE(value_of_word<TypeParam>(kAuto).has_value()) << "that is a setting which is left open";
-}
-
 TEST_F(SettingsTest, WhatIsLeftOpenIsAuto) {
     const Settings settings = read_settings(
         "", {"compute.recompute=auto", "compute.memory=auto", "model.weights=auto", "data.chat_format=auto"});
@@ -470,27 +434,6 @@ TEST_F(SettingsTest, WithoutANearKeyThereIsNoGuess) {
                 AllOf(HasSubstr("There are window.samples, window.tokens"), Not(HasSubstr("Did you mean"))));
     EXPECT_THAT(error("[distributed]\nnodes = 3\n"),
                 AllOf(HasSubstr("There are model, data, window"), Not(HasSubstr("Did you mean"))));
-}
-
-TEST(NearestText, OnlyWhatIsNearIsMeant) {
-    const std::vector<std::string> commands = {"train", "tokenize", "tokenizer", "sample", "eval"};
-    EXPECT_EQ(nearest_text("trian", commands), "train");
-    EXPECT_EQ(nearest_text("tarin", commands), "train");
-    EXPECT_EQ(nearest_text("evla", commands), "eval");
-    EXPECT_EQ(nearest_text("tok", commands), "tokenize") << "cut short";
-    EXPECT_EQ(nearest_text("frobnicate", commands), "");
-    EXPECT_EQ(nearest_text("deploy", commands), "");
-    EXPECT_EQ(nearest_text("x", {}), "");
-}
-
-TEST(NearestText, CountsAddedDroppedChangedAndSwappedLetters) {
-    EXPECT_EQ(edit_distance("", ""), 0);
-    EXPECT_EQ(edit_distance("rate", ""), 4);
-    EXPECT_EQ(edit_distance("rate", "rates"), 1);
-    EXPECT_EQ(edit_distance("rate", "rte"), 1);
-    EXPECT_EQ(edit_distance("rate", "mate"), 1);
-    EXPECT_EQ(edit_distance("rate", "raet"), 1);
-    EXPECT_EQ(edit_distance("rate", "seed"), 4);
 }
 
 }  // namespace

@@ -4,10 +4,10 @@
 #include "accrue/checkpoint/checkpoint.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/evaluate.h"
+#include "accrue/train/initial_weights.h"
 #include "accrue/train/load_ahead.h"
 #include "accrue/train/newest_checkpoint.h"
 #include "accrue/train/recorder.h"
-#include "accrue/train/start.h"
 #include "accrue/train/state.h"
 #include "accrue/train/watched_batches.h"
 
@@ -75,7 +75,7 @@ private:
     Progress& progress_;
     TrainOptions options_;
     Pool pool_;
-    RunPlan plan_;
+    PlanChoice plan_;
     NumericsRecord numerics_;
     Arena arena_;
     std::unique_ptr<Kernels> kernels_;
@@ -131,7 +131,8 @@ void Trainer::begin(const StopFlag& stop) {
         load_checkpoint();
     } else {
         progress_.show_work(starts_fresh(inputs_.settings.model) ? "preparing weights" : "reading the model", "bytes",
-                            pool_, [&](const LongWork& work) { load_first_weights(engine_, inputs_.settings, work); });
+                            pool_,
+                            [&](const LongWork& work) { load_initial_weights(engine_, inputs_.settings, work); });
     }
     claim_.begin(inputs_.settings);
     recorder_.begin(goes_on ? Recorder::Beginning::continued : Recorder::Beginning::fresh);

@@ -1,4 +1,4 @@
-#include "accrue/train/start.h"
+#include "accrue/train/initial_weights.h"
 
 #include "accrue/model/model_folder.h"
 
@@ -9,16 +9,12 @@ std::unique_ptr<Kernels> make_kernels(const Settings::Compute& compute, Pool& po
                                                    : make_cpu_kernels(pool, arena, compute.instruction_set);
 }
 
-SampleOrder sample_order_of(const Settings& settings, int64_t samples) {
-    return {settings.data.order, static_cast<uint64_t>(settings.run.seed), samples};
-}
-
 bool starts_fresh(const Settings::Model& model) {
     return model.from.empty() || model.weights == InitialWeights::fresh ||
            (!model.weights && !has_model_weights(model.from));
 }
 
-void load_first_weights(Engine& engine, const Settings& settings, const LongWork& work) {
+void load_initial_weights(Engine& engine, const Settings& settings, const LongWork& work) {
     const View<float> master = engine.weights.master;
     const std::span<float> flat(master.data, static_cast<size_t>(master.columns));
     if (starts_fresh(settings.model)) {

@@ -1,4 +1,4 @@
-#include "accrue/train/reader.h"
+#include "accrue/train/trained_model.h"
 
 #include <algorithm>
 
