@@ -109,7 +109,7 @@ std::unique_ptr<Kernels> wrong_kernels(const Settings::Compute& compute, Pool& p
 }
 
 ProgramUnderTest program_with(const std::string& mistake) {
-    ProgramUnderTest program = this_program();
+    ProgramUnderTest program = real_program();
     program.step = real_step;
     if (mistake == "divides-the-loss") {
         program.kernels = wrong_kernels<DividesTheLoss>;

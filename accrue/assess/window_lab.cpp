@@ -61,7 +61,7 @@ std::string checksum_of_state(Engine& engine) {
 
 }  // namespace
 
-ProgramUnderTest this_program() {
+ProgramUnderTest real_program() {
     return {.kernels = make_kernels, .step = run_step};
 }
 

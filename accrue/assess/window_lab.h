@@ -21,7 +21,7 @@ struct ProgramUnderTest {
     std::function<std::optional<StepReport>(Engine&, const BatchSource&, const Window&, const StopFlag&)> step;
 };
 // The real ones: what `accrue train` computes with.
-[[nodiscard]] ProgramUnderTest this_program();
+[[nodiscard]] ProgramUnderTest real_program();
 
 // Which window of a run is computed, and with which weights.
 struct WindowRequest {

@@ -179,7 +179,7 @@ int run(int argc, char** argv) {
     add_inspect(app, commands.inspect)->callback([&] { code = run_inspect(commands.inspect); });
     add_export(app, commands.export_model)->callback([&] { code = run_export(commands.export_model); });
     add_plan_command(app, commands.plan, code);
-    const ProgramUnderTest program = this_program();
+    const ProgramUnderTest program = real_program();
     add_verify_command(app, commands.verify, code, program);
     add_demo_command(app, commands.demo, code);
     add_advise_command(app, commands.advise, code);
