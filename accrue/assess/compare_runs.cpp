@@ -52,13 +52,14 @@ class MetricsReader {
 public:
     explicit MetricsReader(const std::filesystem::path& file) : input_(file) { next(); }
     [[nodiscard]] const std::optional<Json>& line() const { return line_; }
-    [[nodiscard]] int64_t step() const { return line_->at(Metrics::step.name).get<int64_t>(); }
+    [[nodiscard]] int64_t step() const { return line_->at(Metrics::kStep.name).get<int64_t>(); }
     [[nodiscard]] int64_t lines() const { return lines_; }
     void next() {
         line_.reset();
         for (std::string text; !line_ && std::getline(input_, text);) {
             Json json = Json::parse(text, nullptr, false);
-            if (json.is_object() && json.contains(Metrics::step.name) && json[Metrics::step.name].is_number_integer()) {
+            if (json.is_object() && json.contains(Metrics::kStep.name) &&
+                json[Metrics::kStep.name].is_number_integer()) {
                 line_ = std::move(json);
                 ++lines_;
             }
@@ -89,7 +90,7 @@ std::vector<ValueDifference> differences_of(const Json& a, const Json& b) {
 }
 
 bool is_hashed(const Json& line) {
-    return line.contains(Metrics::weights_hash.name);
+    return line.contains(Metrics::kWeightsHash.name);
 }
 
 void compare_metrics(const RunFolder& first, const RunFolder& second, RunComparison& comparison) {

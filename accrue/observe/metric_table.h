@@ -26,76 +26,75 @@ struct Metrics {
     using enum Metric::Presence;
     using enum Metric::Varies;
 
-    static constexpr Metric step = {"step", "optimizer steps done, this one included"};
-    static constexpr Metric epoch = {"epoch", "in which the window lies, from 0"};
-    static constexpr Metric loss = {"loss", "nats per counted token; null if none was counted", nullable};
-    static constexpr Metric validation_loss = {"validation_loss", "after the step, where it is evaluated", sometimes};
-    static constexpr Metric validation_loss_before = {"validation_loss_before", "before the first step, which tells it",
-                                                      sometimes};
-    static constexpr Metric tokens = {"tokens", "counted ones of the window"};
-    static constexpr Metric samples = {"samples", "of the window"};
-    static constexpr Metric grains = {"grains", "of the window"};
-    static constexpr Metric micro_batches = {"micro_batches", "into which the window was cut", always, with_cut};
-    static constexpr Metric rate = {"rate", "learning rate of the step"};
-    static constexpr Metric beta2 = {"beta2", "how much of the mean square stays in this step"};
-    static constexpr Metric grad_norm = {"grad_norm", "of the window's mean gradient, before clipping; null if skipped",
+    static constexpr Metric kStep = {"step", "optimizer steps done, this one included"};
+    static constexpr Metric kEpoch = {"epoch", "in which the window lies, from 0"};
+    static constexpr Metric kLoss = {"loss", "nats per counted token; null if none was counted", nullable};
+    static constexpr Metric kValidationLoss = {"validation_loss", "after the step, where it is evaluated", sometimes};
+    static constexpr Metric kValidationLossBefore = {"validation_loss_before", "before the first step, which tells it",
+                                                     sometimes};
+    static constexpr Metric kTokens = {"tokens", "counted ones of the window"};
+    static constexpr Metric kSamples = {"samples", "of the window"};
+    static constexpr Metric kGrains = {"grains", "of the window"};
+    static constexpr Metric kMicroBatches = {"micro_batches", "into which the window was cut", always, with_cut};
+    static constexpr Metric kRate = {"rate", "learning rate of the step"};
+    static constexpr Metric kBeta2 = {"beta2", "decay of the second moment in this step"};
+    static constexpr Metric kGradNorm = {"grad_norm", "of the window's mean gradient, before clipping; null if skipped",
                                          nullable};
-    static constexpr Metric clipped = {"clipped", "whether the gradient was scaled down to optimizer.clip_norm"};
-    static constexpr Metric grain_norm_mean = {"grain_norm_mean", "mean norm of the grains' mean gradients"};
-    static constexpr Metric grain_norm_variance = {"grain_norm_variance", "variance of these norms"};
-    static constexpr Metric noise_scale = {
+    static constexpr Metric kClipped = {"clipped", "whether the gradient was scaled down to optimizer.clip_norm"};
+    static constexpr Metric kGrainNormMean = {"grain_norm_mean", "mean norm of the grains' mean gradients"};
+    static constexpr Metric kGrainNormVariance = {"grain_norm_variance", "variance of these norms"};
+    static constexpr Metric kNoiseScale = {
         "noise_scale", "tokens at which noise and signal of the gradient are equal; null if no signal shows", nullable};
-    static constexpr Metric skipped = {"skipped",
-                                       "whether the weights stayed: a gradient is not finite, or no token counts"};
-    static constexpr Metric replays = {"replays", "times the window was computed again, because its sums overflowed"};
-    static constexpr Metric weights_hash = {"weights_hash", "checksum of all weights, at checkpoints", sometimes};
-    static constexpr Metric seconds = {"seconds", "of the step", always, with_machine};
-    static constexpr Metric grain_seconds_mean = {"grain_seconds_mean", "of forward and backward, a grain's share",
-                                                  always, with_machine};
-    static constexpr Metric grain_seconds_max = {"grain_seconds_max", "the longest of these", always, with_machine};
-    static constexpr Metric data_wait_seconds = {"data_wait_seconds", "that the step waited for tokens", always,
-                                                 with_machine};
-    static constexpr Metric epoch_seconds = {"epoch_seconds", "of the epoch, at its end", sometimes, with_machine};
-    static constexpr Metric startup_seconds = {
+    static constexpr Metric kSkipped = {"skipped",
+                                        "whether the weights stayed: a gradient is not finite, or no token counts"};
+    static constexpr Metric kReplays = {"replays", "times the window was computed again, because its sums overflowed"};
+    static constexpr Metric kWeightsHash = {"weights_hash", "checksum of all weights, at checkpoints", sometimes};
+    static constexpr Metric kSeconds = {"seconds", "of the step", always, with_machine};
+    static constexpr Metric kGrainSecondsMean = {"grain_seconds_mean", "of forward and backward, a grain's share",
+                                                 always, with_machine};
+    static constexpr Metric kGrainSecondsMax = {"grain_seconds_max", "the longest of these", always, with_machine};
+    static constexpr Metric kDataWaitSeconds = {"data_wait_seconds", "that the step waited for tokens", always,
+                                                with_machine};
+    static constexpr Metric kEpochSeconds = {"epoch_seconds", "of the epoch, at its end", sometimes, with_machine};
+    static constexpr Metric kStartupSeconds = {
         "startup_seconds", "of the process before its first step, which tells it", sometimes, with_machine};
-    static constexpr Metric tokens_per_second = {"tokens_per_second", "counted ones, of the step", always,
-                                                 with_machine};
-    static constexpr Metric updates_per_hour = {"updates_per_hour", "if all steps took as long", always, with_machine};
-    static constexpr Metric peak_bytes = {"peak_bytes", "the most memory the process has held so far", always,
+    static constexpr Metric kTokensPerSecond = {"tokens_per_second", "counted ones, of the step", always, with_machine};
+    static constexpr Metric kUpdatesPerHour = {"updates_per_hour", "if all steps took as long", always, with_machine};
+    static constexpr Metric kPeakBytes = {"peak_bytes", "the most memory the process has held so far", always,
                                           with_machine};
-    static constexpr Metric memory_efficiency = {"memory_efficiency", "the planned arena as a share of that", always,
+    static constexpr Metric kMemoryEfficiency = {"memory_efficiency", "the planned arena as a share of that", always,
                                                  with_machine};
 
     // In the order of a line.
-    static constexpr std::array kAll = {step,
-                                        epoch,
-                                        loss,
-                                        validation_loss,
-                                        validation_loss_before,
-                                        tokens,
-                                        samples,
-                                        grains,
-                                        micro_batches,
-                                        rate,
-                                        beta2,
-                                        grad_norm,
-                                        clipped,
-                                        grain_norm_mean,
-                                        grain_norm_variance,
-                                        noise_scale,
-                                        skipped,
-                                        replays,
-                                        weights_hash,
-                                        seconds,
-                                        grain_seconds_mean,
-                                        grain_seconds_max,
-                                        data_wait_seconds,
-                                        epoch_seconds,
-                                        startup_seconds,
-                                        tokens_per_second,
-                                        updates_per_hour,
-                                        peak_bytes,
-                                        memory_efficiency};
+    static constexpr std::array kAll = {kStep,
+                                        kEpoch,
+                                        kLoss,
+                                        kValidationLoss,
+                                        kValidationLossBefore,
+                                        kTokens,
+                                        kSamples,
+                                        kGrains,
+                                        kMicroBatches,
+                                        kRate,
+                                        kBeta2,
+                                        kGradNorm,
+                                        kClipped,
+                                        kGrainNormMean,
+                                        kGrainNormVariance,
+                                        kNoiseScale,
+                                        kSkipped,
+                                        kReplays,
+                                        kWeightsHash,
+                                        kSeconds,
+                                        kGrainSecondsMean,
+                                        kGrainSecondsMax,
+                                        kDataWaitSeconds,
+                                        kEpochSeconds,
+                                        kStartupSeconds,
+                                        kTokensPerSecond,
+                                        kUpdatesPerHour,
+                                        kPeakBytes,
+                                        kMemoryEfficiency};
 };
 
 // One line per metric with its meaning, for documentation.

@@ -27,35 +27,35 @@ void put(Line& line, const Metric& metric, const std::optional<Value>& value) {
 
 nlohmann::ordered_json metrics_line(const StepReport& report, const StepSurroundings& around) {
     Line line;
-    put(line, Metrics::step, report.step);
-    put(line, Metrics::epoch, report.window.first.epoch);
-    put(line, Metrics::loss, report.loss);
-    put(line, Metrics::validation_loss, around.validation_loss);
-    put(line, Metrics::validation_loss_before, around.validation_loss_before);
-    put(line, Metrics::tokens, report.tokens);
-    put(line, Metrics::samples, report.window.samples);
-    put(line, Metrics::grains, report.window.grains());
-    put(line, Metrics::micro_batches, report.micro_batches);
-    put(line, Metrics::rate, report.rate);
-    put(line, Metrics::beta2, report.beta2);
-    put(line, Metrics::grad_norm, report.grad_norm);
-    put(line, Metrics::clipped, report.clipped);
-    put(line, Metrics::grain_norm_mean, report.grains.norm_mean);
-    put(line, Metrics::grain_norm_variance, report.grains.norm_variance);
-    put(line, Metrics::noise_scale, report.grains.noise_scale);
-    put(line, Metrics::skipped, report.skipped);
-    put(line, Metrics::replays, report.replays);
-    put(line, Metrics::weights_hash, around.weights_hash);
-    put(line, Metrics::seconds, report.seconds);
-    put(line, Metrics::grain_seconds_mean, report.grain_seconds_mean);
-    put(line, Metrics::grain_seconds_max, report.grain_seconds_max);
-    put(line, Metrics::data_wait_seconds, report.data_wait_seconds);
-    put(line, Metrics::epoch_seconds, around.epoch_seconds);
-    put(line, Metrics::startup_seconds, around.startup_seconds);
-    put(line, Metrics::tokens_per_second, static_cast<double>(report.tokens) / report.seconds);
-    put(line, Metrics::updates_per_hour, 3600.0 / report.seconds);
-    put(line, Metrics::peak_bytes, around.peak_bytes);
-    put(line, Metrics::memory_efficiency,
+    put(line, Metrics::kStep, report.step);
+    put(line, Metrics::kEpoch, report.window.first.epoch);
+    put(line, Metrics::kLoss, report.loss);
+    put(line, Metrics::kValidationLoss, around.validation_loss);
+    put(line, Metrics::kValidationLossBefore, around.validation_loss_before);
+    put(line, Metrics::kTokens, report.tokens);
+    put(line, Metrics::kSamples, report.window.samples);
+    put(line, Metrics::kGrains, report.window.grains());
+    put(line, Metrics::kMicroBatches, report.micro_batches);
+    put(line, Metrics::kRate, report.rate);
+    put(line, Metrics::kBeta2, report.beta2);
+    put(line, Metrics::kGradNorm, report.grad_norm);
+    put(line, Metrics::kClipped, report.clipped);
+    put(line, Metrics::kGrainNormMean, report.grains.norm_mean);
+    put(line, Metrics::kGrainNormVariance, report.grains.norm_variance);
+    put(line, Metrics::kNoiseScale, report.grains.noise_scale);
+    put(line, Metrics::kSkipped, report.skipped);
+    put(line, Metrics::kReplays, report.replays);
+    put(line, Metrics::kWeightsHash, around.weights_hash);
+    put(line, Metrics::kSeconds, report.seconds);
+    put(line, Metrics::kGrainSecondsMean, report.grain_seconds_mean);
+    put(line, Metrics::kGrainSecondsMax, report.grain_seconds_max);
+    put(line, Metrics::kDataWaitSeconds, report.data_wait_seconds);
+    put(line, Metrics::kEpochSeconds, around.epoch_seconds);
+    put(line, Metrics::kStartupSeconds, around.startup_seconds);
+    put(line, Metrics::kTokensPerSecond, static_cast<double>(report.tokens) / report.seconds);
+    put(line, Metrics::kUpdatesPerHour, 3600.0 / report.seconds);
+    put(line, Metrics::kPeakBytes, around.peak_bytes);
+    put(line, Metrics::kMemoryEfficiency,
         static_cast<double>(around.planned_bytes) / static_cast<double>(around.peak_bytes));
     return line;
 }
@@ -64,8 +64,8 @@ nlohmann::ordered_json with_validation_loss(const nlohmann::ordered_json& line, 
     Line result;
     for (const auto& [key, value] : line.items()) {
         result[key] = value;
-        if (key == Metrics::loss.name) {
-            put(result, Metrics::validation_loss, loss);
+        if (key == Metrics::kLoss.name) {
+            put(result, Metrics::kValidationLoss, loss);
         }
     }
     return result;

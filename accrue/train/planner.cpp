@@ -199,13 +199,15 @@ int64_t Planner::record_bytes() const {
 }
 
 int64_t Planner::host_bytes(int64_t micro_batch_grains) const {
-    constexpr int64_t kBytesOfRow = 64;    // tokens, targets, positions and keys, now and one ahead; lookups
-    constexpr int64_t kBytesOfStep = 256;  // of metrics, when the report is drawn
+    constexpr int64_t kBytesOfRow = 64;  // tokens, targets, positions and keys, now and one ahead; lookups
+    // Of metrics, when the report is drawn; it takes no more for any number of steps.
+    constexpr int64_t kBytesOfStep = 256;
+    constexpr int64_t kMostStepsHeld = 16384;
     const Engine& engine = dry_->engine;
     const int64_t rows = micro_batch_grains * settings_.window.grain_samples * longest_sample_;
     const ModelConfig& model = engine.model.config();
     return record_bytes() + rows * kBytesOfRow + (model.tied ? micro_batch_grains * model.vocabulary * 4 : 0) +
-           settings_.schedule.steps * kBytesOfStep;
+           std::min(settings_.schedule.steps, kMostStepsHeld) * kBytesOfStep;
 }
 
 double Plan::window_seconds(double grains, const Rates& rates) const {

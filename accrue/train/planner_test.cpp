@@ -77,6 +77,17 @@ TEST(PlannerTest, WhatTheSettingsFixStaysFixed) {
     }
 }
 
+// The report of a run of a billion steps is no larger than that of a million.
+TEST(PlannerTest, ALongRunTakesNoMoreMemoryThanAShortOne) {
+    const auto host_bytes = [](int64_t steps) {
+        Settings settings = small_job();
+        settings.schedule.steps = steps;
+        return Planner(settings, small_model(), kTokens, kThreads).host_bytes(1);
+    };
+    EXPECT_EQ(host_bytes(1'000'000'000), host_bytes(1'000'000));
+    EXPECT_LE(host_bytes(1'000'000'000) - host_bytes(1), int64_t{4} << 20);
+}
+
 TEST(PlannerTest, ThePartsAddUpToWhatIsResident) {
     for (const DType dtype : {DType::fp32, DType::bf16}) {
         Settings settings = small_job();

@@ -15,9 +15,9 @@
 #include "accrue/base/process_age.h"
 #include "accrue/checkpoint/checkpoint.h"
 #include "accrue/model/model_folder.h"
-#include "accrue/observe/history.h"
 #include "accrue/observe/metric_table.h"
 #include "accrue/observe/report.h"
+#include "accrue/observe/run_figures.h"
 #include "accrue/train/chat_choice.h"
 #include "accrue/train/epoch.h"
 #include "accrue/train/metrics_line.h"
@@ -80,14 +80,15 @@ void Recorder::tell_notes() const {
 }
 
 std::optional<double> Recorder::validation_before() const {
-    const double loss = read_history(run_.folder.metrics()).validation_before;
-    return std::isnan(loss) ? std::nullopt : std::optional(loss);
+    RunFigures run;
+    (void)read_metrics(run_.folder.metrics(), [&](const MetricsRow& row) { run.add(row); });
+    return std::isnan(run.validation_before) ? std::nullopt : std::optional(run.validation_before);
 }
 
 bool Recorder::lacks_validation() const {
     const auto line = MetricsFile::last_line(run_.folder.metrics());
-    return line && line->value(Metrics::step.name, int64_t{-1}) == run_.engine.state.step &&
-           !line->contains(Metrics::validation_loss.name);
+    return line && line->value(Metrics::kStep.name, int64_t{-1}) == run_.engine.state.step &&
+           !line->contains(Metrics::kValidationLoss.name);
 }
 
 void Recorder::add_validation(double loss) const {

@@ -58,7 +58,7 @@ void check_metrics(const fs::path& found, const fs::path& expected) {
     for (size_t i = 0; i < std::min(lines.size(), wanted.size()); ++i) {
         Json line = Json::parse(lines[i]);
         Json other = Json::parse(wanted[i]);
-        drop_where_missing(Metrics::weights_hash.name, line, other);
+        drop_where_missing(Metrics::kWeightsHash.name, line, other);
         if (line != other) {
             throw Error(cat(found.string(), ", line ", i + 1, " is ", line.dump(), " instead of ", other.dump()));
         }
