@@ -14,7 +14,7 @@
 #include "accrue/cli/child_process.h"
 #include "accrue/cli/commit.h"
 #include "accrue/cli/standard_output.h"
-#include "accrue/train/planner.h"
+#include "accrue/train/memory_budget.h"
 #include "accrue/train/settings_words.h"
 
 namespace accrue {
