@@ -27,7 +27,7 @@ std::map<std::string, std::string> expected_bits() {
 
 using cpu::InstructionSet;
 
-class BitsTest : public ::testing::TestWithParam<std::tuple<std::string, std::string, InstructionSet>> {};
+class BitsTest : public ::testing::TestWithParam<std::tuple<std::string, DType, InstructionSet>> {};
 
 TEST_P(BitsTest, AreTheSameAsEver) {
     const auto& [model, dtype, set] = GetParam();
@@ -39,7 +39,7 @@ TEST_P(BitsTest, AreTheSameAsEver) {
     Settings settings = small_settings(golden(model), folder / "data.safetensors");
     settings.compute.dtype = dtype;
     settings.compute.instruction_set = cpu::name_of(set);
-    const std::string name = cat(model, " ", dtype, " ", cpu::name_of(set));
+    const std::string name = cat(model, " ", name_of(dtype), " ", cpu::name_of(set));
     const std::string hash = TestRun(settings, 2).run(3).substr(0, 16);
     EXPECT_EQ(hash, expected_bits()[name]) << "If these bits are meant to change, write into tests/expected_bits.txt:\n"
                                            << name << " " << hash;
@@ -47,14 +47,14 @@ TEST_P(BitsTest, AreTheSameAsEver) {
 
 std::string bits_name(const ::testing::TestParamInfo<BitsTest::ParamType>& info) {
     const auto& [model, dtype, set] = info.param;
-    std::string name = cat(model, "_", dtype, "_", cpu::name_of(set));
+    std::string name = cat(model, "_", name_of(dtype), "_", cpu::name_of(set));
     std::replace(name.begin(), name.end(), '-', '_');
     return name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, BitsTest,
                          ::testing::Combine(::testing::Values("gpt2", "llama", "qwen2", "qwen3"),
-                                            ::testing::Values("fp32", "bf16"),
+                                            ::testing::Values(DType::fp32, DType::bf16),
                                             ::testing::Values(InstructionSet::portable, InstructionSet::avx2,
                                                               InstructionSet::avx512, InstructionSet::avx512_bf16,
                                                               InstructionSet::amx)),

@@ -16,11 +16,11 @@ protected:
     [[nodiscard]] Settings settings(const std::string& file) const {
         Settings settings;
         settings.data.train = {(folder_ / file).string()};
-        settings.data.order = "sequential";
+        settings.data.order = SampleOrder::Kind::sequential;
         settings.data.sequence_length = 64;
         settings.window.samples = 8;
         settings.window.grain_samples = 8;
-        settings.compute.dtype = "fp32";
+        settings.compute.dtype = DType::fp32;
         settings.run.folder = (folder_ / "runs" / "1").string();
         return settings;
     }
@@ -39,7 +39,7 @@ TEST_F(CorpusTest, AMaskedPromptContributesNothing) {
     write_safetensors(folder_ / "rows.safetensors", {{"input_ids", "I64", shape, std::as_bytes(std::span(ids))},
                                                      {"labels", "I64", shape, std::as_bytes(std::span(labels))}});
     Settings padded = settings("pairs.jsonl");
-    padded.data.layout = "padded";
+    padded.data.layout = Layout::padded;
     TestRun by_document(padded, 2);
     TestRun by_row(settings("rows.safetensors"), 2);
     EXPECT_EQ(by_document.step()->tokens, 6);  // "That." and the end
@@ -53,7 +53,7 @@ TEST_F(CorpusTest, PackedDocumentsThatMayNotSeeEachOtherGiveTheGradientOfTheTwoA
     Settings packed = settings("two.jsonl");
     packed.data.reset_attention = true;
     Settings padded = settings("two.jsonl");
-    padded.data.layout = "padded";
+    padded.data.layout = Layout::padded;
     TestRun together(packed, 2);
     TestRun alone(padded, 2);
     TestRun mixed(settings("two.jsonl"), 2);

@@ -10,7 +10,7 @@
 
 #include "accrue/cli/verify_command.h"
 #include "accrue/kernels/device.h"
-#include "accrue/train/start.h"
+#include "accrue/train/initial_weights.h"
 
 namespace accrue::testing {
 namespace {
@@ -114,15 +114,15 @@ std::unique_ptr<Kernels> wrong_kernels(const DeviceChoice& device, Pool& pool, A
     return std::make_unique<Wrong>(make_kernels(device, pool, arena));
 }
 
-Parts parts_with(const std::string& mistake) {
-    Parts parts = real_parts();
-    parts.step = real_step;
+ProgramUnderTest program_with(const std::string& mistake) {
+    ProgramUnderTest program = real_program();
+    program.step = real_step;
     if (mistake == "divides-the-loss") {
-        parts.kernels = wrong_kernels<DividesTheLoss>;
+        program.kernels = wrong_kernels<DividesTheLoss>;
     } else if (mistake == "normalises-over-the-batch") {
-        parts.kernels = wrong_kernels<NormalisesOverTheBatch>;
+        program.kernels = wrong_kernels<NormalisesOverTheBatch>;
     } else if (mistake == "divides-the-update") {
-        parts.step = [](Engine& engine, const BatchSource& data, const Window& window, const StopFlag& stop) {
+        program.step = [](Engine& engine, const BatchSource& data, const Window& window, const StopFlag& stop) {
             auto wrong = std::make_unique<DividesTheUpdate>(std::move(engine.optimizer));
             DividesTheUpdate& optimizer = *wrong;
             engine.optimizer = std::move(wrong);
@@ -131,24 +131,24 @@ Parts parts_with(const std::string& mistake) {
             return report;
         };
     } else if (mistake == "drops-the-last-grain") {
-        parts.step = [](Engine& engine, const BatchSource& data, const Window& window, const StopFlag& stop) {
+        program.step = [](Engine& engine, const BatchSource& data, const Window& window, const StopFlag& stop) {
             return real_step(engine, DropsTheLastGrain(data), window, stop);
         };
     } else if (mistake != "none") {
         throw std::invalid_argument("there is no mistake named " + mistake);
     }
-    return parts;
+    return program;
 }
 
 }  // namespace
 }  // namespace accrue::testing
 
 int main(int argc, char** argv) {
-    const accrue::Parts parts = accrue::testing::parts_with(argc > 1 ? argv[1] : "");
+    const accrue::ProgramUnderTest program = accrue::testing::program_with(argc > 1 ? argv[1] : "");
     CLI::App app("accrue with a mistake in it");
     accrue::VerifyCommand command;
     accrue::ExitCode code = accrue::ExitCode::done;
-    accrue::add_verify_command(app, command, code, parts);
+    accrue::add_verify_command(app, command, code, program);
     try {
         app.parse(argc - 1, argv + 1);
     } catch (const CLI::ParseError& error) {

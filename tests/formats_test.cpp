@@ -9,19 +9,20 @@
 #include <gtest/gtest.h>
 
 #include "accrue/checkpoint/checkpoint.h"
+#include "accrue/train/settings_words.h"
 #include "accrue/train/state.h"
 
 namespace accrue::testing {
 namespace {
 
 struct Formats {
-    std::string sums;
-    std::string moments;
-    std::string optimizer = "adamw";
+    SumKind sums;
+    MomentFormat moments;
+    OptimizerKind optimizer = OptimizerKind::adamw;
 };
 
 void PrintTo(const Formats& formats, std::ostream* out) {
-    *out << formats.sums << ", " << formats.moments << ", " << formats.optimizer;
+    *out << word_of(formats.sums) << ", " << word_of(formats.moments) << ", " << word_of(formats.optimizer);
 }
 
 constexpr int64_t kFormatSteps = 12;
@@ -37,7 +38,7 @@ protected:
         return settings;
     }
     // A tied embedding has two sources, and with it grains of a micro-batch hold back rows for each other.
-    [[nodiscard]] Settings settings(const std::string& model, const std::string& dtype) const {
+    [[nodiscard]] Settings settings(const std::string& model, DType dtype) const {
         Settings settings = small_settings(golden(model), folder_ / "data.safetensors");
         settings.compute.dtype = dtype;
         return with_formats(settings, GetParam());
@@ -47,7 +48,7 @@ protected:
 };
 
 TEST_P(FormatsTest, ThreadsAndMicroBatchesKeepTheBits) {
-    for (const auto& [model, dtype] : {std::pair{"qwen2", "bf16"}, std::pair{"gpt2", "fp32"}}) {
+    for (const auto& [model, dtype] : {std::pair{"qwen2", DType::bf16}, std::pair{"gpt2", DType::fp32}}) {
         const auto run_with = [&, m = model, d = dtype](int threads, int64_t grains) {
             Settings cut_otherwise = settings(m, d);
             cut_otherwise.window.micro_batch_grains = grains;
@@ -58,14 +59,15 @@ TEST_P(FormatsTest, ThreadsAndMicroBatchesKeepTheBits) {
         EXPECT_EQ(run_with(2, 2), expected) << model;
         EXPECT_EQ(run_with(3, 100), expected) << model;
         EXPECT_NE(
-            TestRun(with_formats(settings(model, dtype), {"exact", "fp32", GetParam().optimizer}), 1).run(kFormatSteps),
+            TestRun(with_formats(settings(model, dtype), {SumKind::exact, MomentFormat::fp32, GetParam().optimizer}), 1)
+                .run(kFormatSteps),
             expected)
             << model;
     }
 }
 
 TEST_P(FormatsTest, ARunThatIsStoppedInsideAWindowResumesToTheSameBits) {
-    const Settings here = settings("qwen2", "bf16");
+    const Settings here = settings("qwen2", DType::bf16);
     TestRun stopped(here, 2);
     (void)stopped.run(3);
     ASSERT_FALSE(run_step(stopped.engine, StoppingLoader(stopped, 1), stopped.window(), stopped.stop).has_value());
@@ -82,13 +84,13 @@ TEST_P(FormatsTest, ARunThatIsStoppedInsideAWindowResumesToTheSameBits) {
 }
 
 TEST_P(FormatsTest, ACheckpointOfOtherFormatsIsRefused) {
-    TestRun run(settings("qwen2", "bf16"), 1);
+    TestRun run(settings("qwen2", DType::bf16), 1);
     (void)run.run(1);
     const auto definition = [](TestRun& of) { return definition_of(of.inputs, of.engine.model->parameters()); };
     save_state(run.engine, definition(run), folder_ / "checkpoints");
     const auto checkpoint = checkpoint_path(folder_ / "checkpoints", 1);
     const auto refusal = [&](const Formats& formats) {
-        TestRun other(with_formats(settings("qwen2", "bf16"), formats), 1);
+        TestRun other(with_formats(settings("qwen2", DType::bf16), formats), 1);
         try {
             load_state(other.engine, definition(other), checkpoint);
         } catch (const Error& error) {
@@ -98,25 +100,29 @@ TEST_P(FormatsTest, ACheckpointOfOtherFormatsIsRefused) {
     };
     Formats formats = GetParam();
     EXPECT_EQ(refusal(formats), "no error");
-    formats.sums = formats.sums == "fp32" ? "bf16" : "fp32";
-    EXPECT_THAT(refusal(formats), ::testing::HasSubstr(cat("compute.sums = \"", GetParam().sums, "\", this run has \"",
-                                                           formats.sums, "\"")));
+    formats.sums = formats.sums == SumKind::fp32 ? SumKind::bf16 : SumKind::fp32;
+    EXPECT_THAT(refusal(formats), ::testing::HasSubstr(cat("compute.sums = \"", word_of(GetParam().sums),
+                                                           "\", this run has \"", word_of(formats.sums), "\"")));
     formats = GetParam();
-    formats.moments = formats.moments == "fp32" ? "8bit" : "fp32";
-    EXPECT_THAT(refusal(formats), ::testing::HasSubstr(cat("optimizer.moments = \"", GetParam().moments,
-                                                           "\", this run has \"", formats.moments, "\"")));
+    formats.moments = formats.moments == MomentFormat::fp32 ? MomentFormat::eight_bits : MomentFormat::fp32;
+    EXPECT_THAT(refusal(formats), ::testing::HasSubstr(cat("optimizer.moments = \"", word_of(GetParam().moments),
+                                                           "\", this run has \"", word_of(formats.moments), "\"")));
 }
 
 std::string name_of(const ::testing::TestParamInfo<Formats>& info) {
-    std::string name = cat(info.param.sums, "_", info.param.moments, "_", info.param.optimizer);
+    std::string name =
+        cat(word_of(info.param.sums), "_", word_of(info.param.moments), "_", word_of(info.param.optimizer));
     std::replace(name.begin(), name.end(), '-', '_');
     return name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, FormatsTest,
-                         ::testing::Values(Formats{"bf16", "fp32"}, Formats{"bf16-stochastic", "fp32"},
-                                           Formats{"bf16-kahan", "fp32"}, Formats{"exact", "8bit"},
-                                           Formats{"bf16", "8bit"}, Formats{"exact", "8bit", "sgd"}),
+                         ::testing::Values(Formats{SumKind::bf16, MomentFormat::fp32},
+                                           Formats{SumKind::bf16_stochastic, MomentFormat::fp32},
+                                           Formats{SumKind::bf16_kahan, MomentFormat::fp32},
+                                           Formats{SumKind::exact, MomentFormat::eight_bits},
+                                           Formats{SumKind::bf16, MomentFormat::eight_bits},
+                                           Formats{SumKind::exact, MomentFormat::eight_bits, OptimizerKind::sgd}),
                          name_of);
 
 // The mean gradient of one window of 30 grains against exact sums: the formats in the order of what they lose.
@@ -127,7 +133,7 @@ TEST(FormatErrorsTest, SumsOfMoreBitsAreCloser) {
     settings.window.samples = 30;
     settings.window.grain_samples = 1;
     settings.optimizer.rate = 0;
-    const auto gradient_of = [&](const std::string& sums) {
+    const auto gradient_of = [&](SumKind sums) {
         settings.compute.sums = sums;
         TestRun run(settings, 2);
         (void)run.step();
@@ -138,8 +144,8 @@ TEST(FormatErrorsTest, SumsOfMoreBitsAreCloser) {
         }
         return all;
     };
-    const std::vector<double> exact = gradient_of("exact");
-    const auto error_of = [&](const std::string& sums) {
+    const std::vector<double> exact = gradient_of(SumKind::exact);
+    const auto error_of = [&](SumKind sums) {
         const std::vector<double> got = gradient_of(sums);
         double difference = 0;
         double norm = 0;
@@ -149,15 +155,15 @@ TEST(FormatErrorsTest, SumsOfMoreBitsAreCloser) {
         }
         return std::sqrt(difference / norm);
     };
-    const double fp32 = error_of("fp32");
-    const double kahan = error_of("bf16-kahan");
-    const double nearest = error_of("bf16");
+    const double fp32 = error_of(SumKind::fp32);
+    const double kahan = error_of(SumKind::bf16_kahan);
+    const double nearest = error_of(SumKind::bf16);
     EXPECT_LT(fp32, 1e-6);
     EXPECT_GT(kahan, fp32);
     EXPECT_LT(kahan, 1e-4);
     EXPECT_GT(nearest, 10 * kahan);
     EXPECT_LT(nearest, 3e-2);
-    const double stochastic = error_of("bf16-stochastic");
+    const double stochastic = error_of(SumKind::bf16_stochastic);
     EXPECT_GT(stochastic, 10 * kahan);
     EXPECT_LT(stochastic, 5e-2);
 }
@@ -166,7 +172,7 @@ TEST(FormatErrorsTest, SumsOfMoreBitsAreCloser) {
 TEST(FormatErrorsTest, SmallFormatsLearnAsWell) {
     TemporaryFolder folder;
     write_ragged_data(folder / "data.safetensors", {});
-    const auto loss_with = [&](const std::string& sums, const std::string& moments) {
+    const auto loss_with = [&](SumKind sums, MomentFormat moments) {
         Settings settings = small_settings(golden("llama"), folder / "data.safetensors");
         settings.optimizer.rate = 2e-3;
         settings.compute.sums = sums;
@@ -179,11 +185,11 @@ TEST(FormatErrorsTest, SmallFormatsLearnAsWell) {
         }
         return sum;
     };
-    const double loss = loss_with("exact", "fp32");
+    const double loss = loss_with(SumKind::exact, MomentFormat::fp32);
     EXPECT_LT(loss, 4.0) << "random words of 101: 4.6 before";
-    EXPECT_NEAR(loss_with("exact", "8bit"), loss, 0.01 * loss);
-    EXPECT_NEAR(loss_with("bf16-stochastic", "8bit"), loss, 0.01 * loss);
-    EXPECT_NEAR(loss_with("bf16-kahan", "8bit"), loss, 0.01 * loss);
+    EXPECT_NEAR(loss_with(SumKind::exact, MomentFormat::eight_bits), loss, 0.01 * loss);
+    EXPECT_NEAR(loss_with(SumKind::bf16_stochastic, MomentFormat::eight_bits), loss, 0.01 * loss);
+    EXPECT_NEAR(loss_with(SumKind::bf16_kahan, MomentFormat::eight_bits), loss, 0.01 * loss);
 }
 
 }  // namespace

@@ -8,18 +8,19 @@
 
 #include "accrue/base/file.h"
 #include "accrue/tensor/safetensors.h"
+#include "accrue/train/settings_words.h"
 
 namespace accrue::testing {
 namespace {
 
 struct Case {
     std::string model;
-    std::string device;
-    std::string dtype;
+    DeviceKind device;
+    DType dtype;
 };
 
 void PrintTo(const Case& value, std::ostream* out) {
-    *out << value.model << ", " << value.device << ", " << value.dtype;
+    *out << value.model << ", " << word_of(value.device) << ", " << name_of(value.dtype);
 }
 
 // fp32: rounding of sums of a few hundred products. bf16: eight binary digits per stored value.
@@ -49,7 +50,7 @@ Settings settings_of(const Case& which, const nlohmann::json& expected, int64_t 
                      int64_t micro_batch_grains) {
     Settings settings = small_settings(golden(which.model), golden(which.model) / "batch.safetensors");
     const auto& hyper = expected.at("hyperparameters");
-    settings.data.order = "sequential";
+    settings.data.order = SampleOrder::Kind::sequential;
     settings.window = {.samples = expected.at("window_sequences"),
                        .grain_samples = grain_samples,
                        .micro_batch_grains = micro_batch_grains};
@@ -70,7 +71,7 @@ protected:
     [[nodiscard]] nlohmann::json expected() const {
         return nlohmann::json::parse(read_text(golden(GetParam().model) / "expected.json"));
     }
-    [[nodiscard]] Tolerances tolerances() const { return GetParam().dtype == "fp32" ? kFp32 : kBf16; }
+    [[nodiscard]] Tolerances tolerances() const { return GetParam().dtype == DType::fp32 ? kFp32 : kBf16; }
 };
 
 TEST_P(GoldenTest, EachSampleHasItsLossAndCount) {
@@ -127,16 +128,16 @@ TEST_P(GoldenTest, GradientsStepsAndWeightsAgreeHoweverTheWindowIsCut) {
 std::vector<Case> all_cases() {
     std::vector<Case> cases;
     for (const char* model : {"gpt2", "llama", "llama-tied", "llama3-rope", "qwen2", "qwen3"}) {
-        for (const char* device : {"reference", "cpu"}) {
-            cases.push_back({.model = model, .device = device, .dtype = "fp32"});
-            cases.push_back({.model = model, .device = device, .dtype = "bf16"});
+        for (const DeviceKind device : {DeviceKind::reference, DeviceKind::cpu}) {
+            cases.push_back({.model = model, .device = device, .dtype = DType::fp32});
+            cases.push_back({.model = model, .device = device, .dtype = DType::bf16});
         }
     }
     return cases;
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest, ::testing::ValuesIn(all_cases()), [](const auto& info) {
-    std::string name = info.param.model + "_" + info.param.device + "_" + info.param.dtype;
+    std::string name = cat(info.param.model, "_", word_of(info.param.device), "_", name_of(info.param.dtype));
     std::replace(name.begin(), name.end(), '-', '_');
     return name;
 });

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "accrue/base/random.h"
+#include "accrue/train/settings_words.h"
 
 namespace accrue::testing {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 struct Shape {
     std::string name;
     std::string model;
-    std::string dtype;
+    DType dtype;
     std::map<std::string, std::string> config;  // edits of config.json
 };
 
@@ -62,7 +63,7 @@ TEST_P(LawTest, ThreadsAndMicroBatchesKeepTheBits) {
 TEST_P(LawTest, Fp32SumsKeepTheirBitsInOneProcess) {
     const auto run_with = [&](int threads, int64_t grains) {
         Settings plain = settings();
-        plain.compute.sums = "fp32";
+        plain.compute.sums = SumKind::fp32;
         plain.window.micro_batch_grains = grains;
         return TestRun(plain, threads).run(kSteps);
     };
@@ -133,9 +134,9 @@ TEST_P(LawTest, OrderAndTreeOfSumsKeepTheBits) {
 
 std::string text_of(const Choices& choices) {
     std::string text =
-        cat(choices.loss_rows, " rows of the loss, weight copy ", name_of(choices.weight_copy), ", blocks");
+        cat(choices.loss_rows, " rows of the loss, weight copy ", word_of(choices.weight_copy), ", blocks");
     for (const Recompute recompute : choices.blocks) {
-        text += cat(" ", name_of(recompute));
+        text += cat(" ", word_of(recompute));
     }
     return text;
 }
@@ -164,9 +165,9 @@ TEST_P(LawTest, WhatIsKeptAndWhatIsComputedAgainKeepsTheBits) {
         run.engine.choose(choices);
         EXPECT_EQ(run.run(kFew), expected) << text_of(choices);
     }
-    for (const char* recompute : {"nothing", "cheap", "block"}) {
+    for (const auto& [word, recompute] : words_for(Recompute())) {
         cut_otherwise.compute.recompute = recompute;
-        EXPECT_EQ(TestRun(cut_otherwise, 2).run(kFew), expected) << recompute;
+        EXPECT_EQ(TestRun(cut_otherwise, 2).run(kFew), expected) << word;
     }
 }
 
@@ -255,11 +256,11 @@ std::vector<Shape> shapes() {
     const std::map<std::string, std::string> dropout = {
         {"resid_pdrop", "0.1"}, {"embd_pdrop", "0.1"}, {"attn_pdrop", "0.1"}};
     std::vector<Shape> result;
-    for (const char* dtype : {"fp32", "bf16"}) {
-        result.push_back({.name = cat("untied_", dtype), .model = "llama", .dtype = dtype, .config = {}});
-        result.push_back({.name = cat("tied_", dtype), .model = "qwen2", .dtype = dtype, .config = {}});
-        result.push_back({.name = cat("dropout_", dtype), .model = "gpt2", .dtype = dtype, .config = dropout});
-        result.push_back({.name = cat("head_norms_", dtype), .model = "qwen3", .dtype = dtype, .config = {}});
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
+        result.push_back({.name = cat("untied_", name_of(dtype)), .model = "llama", .dtype = dtype, .config = {}});
+        result.push_back({.name = cat("tied_", name_of(dtype)), .model = "qwen2", .dtype = dtype, .config = {}});
+        result.push_back({.name = cat("dropout_", name_of(dtype)), .model = "gpt2", .dtype = dtype, .config = dropout});
+        result.push_back({.name = cat("head_norms_", name_of(dtype)), .model = "qwen3", .dtype = dtype, .config = {}});
     }
     return result;
 }
@@ -277,7 +278,7 @@ TEST(SkipTest, AWindowThatIsNotFiniteIsSkippedAlikeByEverybody) {
             std::fill(values.begin() + 22 * 32, values.begin() + 23 * 32, 3e38F);
         }
     });
-    const auto run_it = [&](const std::string& dtype, int threads, int64_t grains) {
+    const auto run_it = [&](DType dtype, int threads, int64_t grains) {
         Settings settings = small_settings(folder / "model", folder / "data.safetensors");
         settings.window.samples = 2;
         settings.window.grain_samples = 1;
@@ -297,7 +298,7 @@ TEST(SkipTest, AWindowThatIsNotFiniteIsSkippedAlikeByEverybody) {
         }
         return skipped + run.engine.weights_hash();
     };
-    for (const char* dtype : {"fp32", "bf16"}) {
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
         const std::string expected = run_it(dtype, 1, 1);
         EXPECT_NE(expected.find('s'), std::string::npos) << "no window was skipped: " << expected;
         EXPECT_NE(expected.find('.'), std::string::npos) << "all windows were skipped: " << expected;
@@ -346,7 +347,7 @@ TEST(SkipTest, AWindowWhoseSumOverflowsIsSkipped) {
     TemporaryFolder folder;
     write_ragged_data(folder / "data.safetensors", {.samples = 30});
     copy_model("gpt2", folder / "model", {});
-    for (const char* sums : {"fp32", "bf16"}) {
+    for (const SumKind sums : {SumKind::fp32, SumKind::bf16}) {
         Settings settings = small_settings(folder / "model", folder / "data.safetensors");
         settings.compute.sums = sums;
         TestRun run(settings, 2);

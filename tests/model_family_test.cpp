@@ -9,8 +9,8 @@
 #include "accrue/base/file.h"
 #include "accrue/checkpoint/checkpoint.h"
 #include "accrue/train/evaluate.h"
-#include "accrue/train/reader.h"
 #include "accrue/train/state.h"
+#include "accrue/train/trained_model.h"
 #include "accrue/train/trainer.h"
 
 namespace accrue::testing {

@@ -74,7 +74,7 @@ TEST_F(ShapeProgramTest, AConfigAloneIsTrainedFromFreshWeightsThatTheSeedGives) 
 TEST_F(ShapeProgramTest, FreshWeightsAreAsWideAsTheConfigSays) {
     Settings settings = small_settings(folder_ / "shape", folder_ / "data.safetensors");
     const TestRun run(settings, 1);
-    EXPECT_EQ(run.inputs.settings.model.weights, "fresh");
+    EXPECT_EQ(run.inputs.settings.model.weights, InitialWeights::fresh);
     const Parameter& embedding = run.engine.model->parameters()[0];
     double squares = 0;
     for (const float weight : run.weights_of(embedding)) {

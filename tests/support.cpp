@@ -14,8 +14,9 @@
 
 #include "accrue/base/file.h"
 #include "accrue/base/random.h"
+#include "accrue/observe/metric_table.h"
 #include "accrue/tensor/safetensors.h"
-#include "accrue/train/start.h"
+#include "accrue/train/initial_weights.h"
 
 namespace accrue::testing {
 
@@ -114,7 +115,7 @@ TestRun::TestRun(const Settings& settings, int threads, const ModelFamilies& fam
       loader(*inputs.train, sample_order_of(settings, inputs.train->size())),
       batches(loader,
               [this](const DataPosition& position) { return loader.window_from(position, engine.rules.window); }) {
-    load_first_weights(engine, settings);
+    load_initial_weights(engine, settings);
 }
 
 Window TestRun::window() const {
@@ -154,13 +155,13 @@ Settings small_settings(const fs::path& model, const fs::path& data) {
     settings.model.preset = "";
     settings.model.from = model.string();
     settings.data.train = {data.string()};
-    settings.data.order = "shuffled";
+    settings.data.order = SampleOrder::Kind::shuffled;
     settings.window.samples = 7;
     settings.window.grain_samples = 2;
     settings.window.micro_batch_grains = 1;
     settings.optimizer.rate = 1e-2;
-    settings.schedule = {.kind = "constant", .steps = 20, .warmup_steps = 0};
-    settings.compute.dtype = "fp32";
+    settings.schedule = {.kind = Schedule::Kind::constant, .steps = 20, .warmup_steps = 0};
+    settings.compute.dtype = DType::fp32;
     settings.run.evaluate_steps = 0;
     return settings;
 }
@@ -288,13 +289,13 @@ std::vector<std::string> comparable_metrics(const fs::path& file, MicroBatches m
     std::ifstream input(file);
     for (std::string line; std::getline(input, line);) {
         auto json = nlohmann::ordered_json::parse(line);
-        for (const char* key :
-             {"seconds", "grain_seconds_mean", "grain_seconds_max", "data_wait_seconds", "epoch_seconds",
-              "startup_seconds", "tokens_per_second", "updates_per_hour", "peak_bytes", "memory_efficiency"}) {
-            json.erase(key);
-        }
-        if (micro_batches == MicroBatches::ignore) {
-            json.erase("micro_batches");
+        for (const Metric& metric : Metrics::kAll) {
+            const bool is_compared =
+                metric.varies == Metric::Varies::never ||
+                (metric.varies == Metric::Varies::with_cut && micro_batches == MicroBatches::compare);
+            if (!is_compared) {
+                json.erase(metric.name);
+            }
         }
         lines.push_back(json.dump());
     }

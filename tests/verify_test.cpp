@@ -176,7 +176,7 @@ TEST_F(VerifyTest, TheErrorOfAMeanOfMeansIsWhatAveragingGives) {
         }
     }
     const RunInputs inputs = open_inputs(settings);
-    WindowLab lab(inputs, {}, real_parts());
+    WindowLab lab(inputs, {}, real_program());
     const MeanOfMeans mean = means_of_means(lab, {settings.window.grain_samples}, lab.by_step({})).front();
     // Samples instead of grains, and fp32 instead of double.
     EXPECT_NEAR(mean.gradient_error, std::sqrt(apart / squares), 1e-4 * mean.gradient_error);

@@ -7,6 +7,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/checkpoint/checkpoint.h"
+#include "accrue/train/settings_words.h"
 #include "accrue/train/state.h"
 
 namespace accrue::testing {
@@ -25,7 +26,7 @@ protected:
             settings.window.samples = 0;
             settings.window.tokens = 60;
         }
-        settings.window.last = kind.starts_with("drop") ? "drop" : "short";
+        settings.window.last = kind.starts_with("drop") ? WindowSize::Last::dropped : WindowSize::Last::kept;
         return settings;
     }
 
@@ -105,16 +106,17 @@ protected:
 
 TEST_F(ShortWindowTest, TheRateFollowsTheSamplesOfAShortWindow) {
     settings_.optimizer.rate_samples = 28;  // four times the window
-    for (const auto& [rule, whole, last] :
-         {std::tuple{"sqrt", 0.5, std::sqrt(2.0 / 28)}, {"linear", 0.25, 2.0 / 28}, {"none", 1.0, 1.0}}) {
+    for (const auto& [rule, whole, last] : {std::tuple{RateRule::sqrt, 0.5, std::sqrt(2.0 / 28)},
+                                            {RateRule::linear, 0.25, 2.0 / 28},
+                                            {RateRule::none, 1.0, 1.0}}) {
         settings_.optimizer.rate_rule = rule;
         const std::vector<StepReport> reports = first_epoch();
         ASSERT_EQ(reports.size(), 5U);
         for (size_t i = 0; i < 4; ++i) {
-            EXPECT_DOUBLE_EQ(reports[i].rate, settings_.optimizer.rate * whole) << rule;
+            EXPECT_DOUBLE_EQ(reports[i].rate, settings_.optimizer.rate * whole) << word_of(rule);
         }
         EXPECT_EQ(reports[4].window.samples, 2);
-        EXPECT_DOUBLE_EQ(reports[4].rate, settings_.optimizer.rate * last) << rule;
+        EXPECT_DOUBLE_EQ(reports[4].rate, settings_.optimizer.rate * last) << word_of(rule);
     }
 }
 
@@ -122,7 +124,7 @@ TEST_F(ShortWindowTest, TheRateFollowsTheTokensOfAShortWindowAndNotThoseBeyondTh
     settings_.window.samples = 0;
     settings_.window.tokens = 60;
     settings_.optimizer.rate_samples = 7;
-    settings_.optimizer.rate_rule = "linear";
+    settings_.optimizer.rate_rule = RateRule::linear;
     const std::vector<StepReport> reports = first_epoch();
     const double whole = reports.front().rate;
     bool goes_beyond = false;
@@ -143,10 +145,10 @@ TEST_F(ShortWindowTest, ARateThatWasTunedForNoWindowIsTakenAsItIs) {
 }
 
 TEST_F(ShortWindowTest, AnEpochWithoutItsLastWindowHasOneStepLess) {
-    settings_.window.last = "drop";
+    settings_.window.last = WindowSize::Last::dropped;
     EXPECT_EQ(first_epoch().size(), 4U);
     EXPECT_TRUE(first_epoch().back().window.ends_epoch);
-    settings_.window.last = "short";
+    settings_.window.last = WindowSize::Last::kept;
     EXPECT_EQ(first_epoch().size(), 5U);
 }
 
@@ -161,7 +163,7 @@ TEST_F(ShortWindowTest, ACheckpointMadeWithAnotherLastWindowIsRefusedAndAnOlderO
     save_state(run.engine, older, folder_.path());
     load_state(run.engine, definition_of(run.inputs, run.engine.model->parameters()), folder_ / "step-1");
 
-    settings_.window.last = "drop";
+    settings_.window.last = WindowSize::Last::dropped;
     TestRun other(settings_, 1);
     try {
         load_state(other.engine, definition_of(other.inputs, other.engine.model->parameters()), folder_ / "step-1");

@@ -211,7 +211,7 @@ TEST_F(WorkersTest, AnyNumberWithAnyShareGivesTheBitsAndMetricsOfOne) {
 TEST_F(WorkersTest, SoItIsWithDropoutAndTiedWeightsInBf16) {
     copy_model("gpt2", folder_ / "model", {{"resid_pdrop", "0.1"}, {"embd_pdrop", "0.1"}, {"attn_pdrop", "0.1"}});
     Settings dropout = small_settings(folder_ / "model", folder_ / "data.safetensors");
-    dropout.compute.dtype = "bf16";
+    dropout.compute.dtype = DType::bf16;
     expect_as_alone(dropout);
 }
 
@@ -222,7 +222,7 @@ TEST_F(WorkersTest, SoItIsWhereRateAndBeta2FollowTheTokensOfAWindow) {
     tokens.optimizer.rate_samples = 4;
     tokens.optimizer.beta2_half_life_tokens = 500;
     expect_as_alone(tokens);
-    tokens.window.last = "drop";
+    tokens.window.last = WindowSize::Last::dropped;
     expect_as_alone(tokens);
 }
 

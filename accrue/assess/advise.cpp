@@ -84,8 +84,8 @@ private:
 
 // As a run would, and with its errors.
 void Adviser::choose_plan() {
-    const RunPlan chosen(settings_to_plan(inputs_), inputs_.model, inputs_.longest_sample(), pool_.threads(),
-                         [this] { return machine_; });
+    const PlanChoice chosen(settings_to_plan(inputs_), inputs_.model, inputs_.longest_sample(), pool_.threads(),
+                            [this] { return machine_; });
     advice_.plan = chosen.plan();
     // A plan says nothing of blocks where all are kept.
     if (advice_.plan.choices.blocks.empty()) {
@@ -191,8 +191,7 @@ void Adviser::look_at_micro_batches() {
 
 void Adviser::look_at_recomputation() {
     const Plan& now = advice_.plan;
-    for (const auto& [name, recompute] : {std::pair{"nothing", Recompute::nothing},
-                                          std::pair{"cheap", Recompute::cheap}, std::pair{"block", Recompute::block}}) {
+    for (const auto& [word, recompute] : words_for(Recompute())) {
         Choices choices = now.choices;
         choices.blocks = all_blocks(now, recompute);
         if (recompute == Recompute::nothing) {
@@ -203,7 +202,7 @@ void Adviser::look_at_recomputation() {
             continue;
         }
         Change change =
-            change_to(cat("compute.recompute = \"", name, "\""), planner_.plan_of(choices, now.micro_batch_grains));
+            change_to(cat("compute.recompute = \"", word, "\""), planner_.plan_of(choices, now.micro_batch_grains));
         if (fits(change)) {
             advice_.changes.push_back(std::move(change));
         }
@@ -220,7 +219,7 @@ void Adviser::look_at_threads() {
     const int now = pool_.threads();
     const int all = request_.processors > 0 ? request_.processors : static_cast<int>(this_machine().processors);
     for (const int threads : {now / 2, all}) {
-        if (threads < 1 || threads == now || inputs_.settings.compute.device == "reference") {
+        if (threads < 1 || threads == now || inputs_.settings.compute.device == DeviceKind::reference) {
             continue;
         }
         // Each thread wants some memory for itself.

@@ -9,7 +9,7 @@
 #include "accrue/assess/advise_bottleneck.h"
 #include "accrue/assess/advise_measure.h"
 #include "accrue/assess/advise_window.h"
-#include "accrue/train/run_plan.h"
+#include "accrue/train/plan_choice.h"
 
 namespace accrue {
 

@@ -11,7 +11,6 @@
 #include "accrue/kernels/timed/stopwatch.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/load_ahead.h"
-#include "accrue/train/start.h"
 #include "accrue/train/step.h"
 
 namespace accrue {
@@ -47,8 +46,7 @@ private:
 };
 
 SampleOrder order_of(const RunInputs& inputs) {
-    return {inputs.settings.data.order == "sequential" ? SampleOrder::Kind::sequential : SampleOrder::Kind::shuffled,
-            static_cast<uint64_t>(inputs.settings.run.seed), inputs.train->size()};
+    return {inputs.settings.data.order, static_cast<uint64_t>(inputs.settings.run.seed), inputs.train->size()};
 }
 
 // A window's times, stretched to a window of another number of samples: only what is paid once stays.
@@ -167,7 +165,7 @@ private:
 };
 
 Ceilings measure_ceilings(const RunInputs& inputs, Pool& pool, int64_t room) {
-    const DType dtype = inputs.settings.compute.dtype == "bf16" ? DType::bf16 : DType::fp32;
+    const DType dtype = inputs.settings.compute.dtype;
     const auto set = cpu::instruction_set_named(inputs.settings.compute.instruction_set);
     Ceilings ceilings;
     for (int burst = 0; burst < kBursts; ++burst) {

@@ -23,7 +23,7 @@ MemoryBound no_limit() {
 }
 
 // Windows of four grains of one sample, through as few blocks as are asked for.
-RunInputs small_inputs(int64_t sequence_length, int64_t layers, const std::string& memory = "auto") {
+RunInputs small_inputs(int64_t sequence_length, int64_t layers, const std::optional<ByteSize>& memory = {}) {
     Settings settings;
     settings.data.sequence_length = sequence_length;
     settings.window.samples = 4;
@@ -214,7 +214,7 @@ TEST_F(AdviseTest, TooLittleMemoryIsNamed) {
     inputs.settings.window.samples = 1;
     const auto [least, most] = least_and_most_bytes(inputs);
     const int64_t memory = least + (most - least) / 8;
-    inputs.settings.compute.memory = std::to_string(memory);
+    inputs.settings.compute.memory = parse_byte_size(std::to_string(memory));
     const Advice advice = find_advice(inputs, no_limit(), on({}));
     EXPECT_EQ(advice.judgement.bound, Bound::memory_capacity);
     EXPECT_LE(advice.peak_bytes, memory);
@@ -328,7 +328,7 @@ TEST_F(AdviseTest, OnlyAGainInEveryTurnIsAdvised) {
 }
 
 TEST_F(AdviseTest, ARunThatCannotStartIsRefusedAlike) {
-    EXPECT_THROW((void)find_advice(small_inputs(16, 1, "1MiB"), no_limit(), on({})), Error);
+    EXPECT_THROW((void)find_advice(small_inputs(16, 1, parse_byte_size("1MiB")), no_limit(), on({})), Error);
 }
 
 }  // namespace

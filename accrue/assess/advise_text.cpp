@@ -6,6 +6,7 @@
 #include "accrue/assess/advise.h"
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
+#include "accrue/train/settings_words.h"
 
 namespace accrue {
 namespace {
@@ -253,12 +254,13 @@ std::string rate_text(const Advice& advice) {
         fmt::format("it follows the window {}: {:.3g} now, {:.3g} for half the window, {:.3g} for twice.",
                     window.rate_is_linear ? "in proportion (SGD)" : "by its square root (Adam)", window.rate,
                     window.half.rate, window.twice.rate);
-    const char* const rule = window.rate_is_linear ? "linear" : "sqrt";
+    const RateRule rule = window.rate_is_linear ? RateRule::linear : RateRule::sqrt;
     if (advice.optimizer.rate_samples == 0) {
         text += fmt::format(" optimizer.rate_samples = {:.0f} with rate_rule = \"{}\" does that.",
-                            advice.window_samples, rule);
+                            advice.window_samples, word_of(rule));
     } else if (advice.optimizer.rate_rule != rule) {
-        text += fmt::format(" Your optimizer.rate_rule is \"{}\": set \"{}\".", advice.optimizer.rate_rule, rule);
+        text += fmt::format(" Your optimizer.rate_rule is \"{}\": set \"{}\".", word_of(advice.optimizer.rate_rule),
+                            word_of(rule));
     }
     return text;
 }

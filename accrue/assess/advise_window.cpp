@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "accrue/base/error.h"
-#include "accrue/observe/history.h"
+#include "accrue/observe/metrics_rows.h"
 #include "accrue/optim/schedule.h"
 #include "accrue/train/run_folder.h"
 
@@ -25,28 +25,25 @@ constexpr double kWorthwhile = 0.9;
 // Where the signal cannot be told from the noise, the noise scale is larger than any other.
 constexpr double kNoSignal = std::numeric_limits<double>::infinity();
 
-std::vector<double> noise_of_last_steps(const RunHistory& history) {
-    std::vector<double> values;
-    for (size_t i = 0; i < history.steps.size(); ++i) {
-        if (history.grains[i] >= 2 && !(history.skipped[i] > 0)) {
-            values.push_back(std::isnan(history.noise_scale[i]) ? kNoSignal : history.noise_scale[i]);
-        }
-    }
+// Of a step of two grains or more that was not skipped.
+std::optional<double> noise_of(const MetricsRow& row) {
+    const bool counts = row.grains >= 2 && !(row.skipped > 0);
+    return counts ? std::optional(std::isnan(row.noise_scale) ? kNoSignal : row.noise_scale) : std::nullopt;
+}
+
+std::vector<double> last_steps(std::vector<double> values) {
     const size_t wanted = std::min(values.size(), std::max(kFewestSteps, values.size() / 4));
     values.erase(values.begin(), values.end() - static_cast<int64_t>(wanted));
     return values;
 }
 
 double rate_factor(const Settings::Optimizer& optimizer, double factor) {
-    return optimizer.name == "sgd" ? factor : std::sqrt(factor);
+    return optimizer.name == OptimizerKind::sgd ? factor : std::sqrt(factor);
 }
 
 // With a window given in tokens, samples are those of full length.
 double present_rate(const Settings::Optimizer& optimizer, double samples) {
-    const RateRule rule = optimizer.rate_rule == "none"   ? RateRule::none
-                          : optimizer.rate_rule == "sqrt" ? RateRule::sqrt
-                                                          : RateRule::linear;
-    return scaled_rate(optimizer.rate, rule, samples, optimizer.rate_samples);
+    return scaled_rate(optimizer.rate, optimizer.rate_rule, samples, optimizer.rate_samples);
 }
 
 OtherWindow other_window(const Settings::Optimizer& optimizer, const WindowFacts& facts, const WindowAdvice& advice,
@@ -92,15 +89,20 @@ NoiseScale read_noise_scale(const std::filesystem::path& run_folder) {
     if (!std::filesystem::is_directory(run_folder)) {
         throw Error(cat("--run ", run_folder.string(), ": there is no such folder. Give the folder of a run."));
     }
-    const RunHistory history = read_history(folder.metrics());
-    if (!history.readable || history.steps.empty()) {
+    std::vector<double> values;
+    const MetricsReading reading = read_metrics(folder.metrics(), [&](const MetricsRow& row) {
+        if (const auto noise = noise_of(row)) {
+            values.push_back(*noise);
+        }
+    });
+    if (!reading.is_whole || reading.rows == 0) {
         throw Error(cat("--run ", run_folder.string(), ": ", folder.metrics().string(),
-                        history.readable ? " holds no step yet" : " cannot be read",
+                        reading.is_whole ? " holds no step yet" : " cannot be read",
                         ". Give the folder of a run that has taken some steps."));
     }
-    std::vector<double> values = noise_of_last_steps(history);
+    values = last_steps(std::move(values));
     if (values.empty()) {
-        throw Error(cat("--run ", run_folder.string(), ": none of its ", history.steps.size(),
+        throw Error(cat("--run ", run_folder.string(), ": none of its ", reading.rows,
                         " steps has two grains, so none says how much they agree. Give a run with a smaller "
                         "window.grain_samples or a larger window."));
     }
@@ -142,8 +144,8 @@ std::string_view name_of(WindowSizing sizing) {
 WindowAdvice advise_window(const Settings::Optimizer& optimizer, double samples, const WindowFacts& facts) {
     WindowAdvice advice;
     advice.rate = present_rate(optimizer, samples);
-    advice.rate_is_linear = optimizer.name == "sgd";
-    if (optimizer.name != "sgd") {
+    advice.rate_is_linear = optimizer.name == OptimizerKind::sgd;
+    if (optimizer.name != OptimizerKind::sgd) {
         const auto given = static_cast<double>(optimizer.beta2_half_life_tokens);
         advice.half_life_tokens = given > 0             ? given
                                   : optimizer.beta2 > 0 ? facts.tokens * -1 / std::log2(optimizer.beta2)

@@ -27,7 +27,7 @@ TEST(AdviseWindowTest, TheRateFollowsTheWindowByTheOptimizersRule) {
     const WindowAdvice adam = advise_window(optimizer, 32, facts_with(8192));
     EXPECT_NEAR(adam.half.rate, optimizer.rate / std::sqrt(2), 1e-12);
     EXPECT_NEAR(adam.twice.rate, optimizer.rate * std::sqrt(2), 1e-12);
-    optimizer.name = "sgd";
+    optimizer.name = OptimizerKind::sgd;
     const WindowAdvice sgd = advise_window(optimizer, 32, facts_with(8192));
     EXPECT_NEAR(sgd.half.rate, optimizer.rate / 2, 1e-12);
     EXPECT_NEAR(sgd.twice.rate, optimizer.rate * 2, 1e-12);

@@ -11,7 +11,7 @@
 #include "accrue/train/engine.h"
 #include "accrue/train/inputs.h"
 #include "accrue/train/metrics_line.h"
-#include "accrue/train/run_plan.h"
+#include "accrue/train/plan_choice.h"
 #include "accrue/train/step.h"
 
 namespace accrue {
@@ -74,8 +74,8 @@ double FastestCalls::seconds() const {
     return std::accumulate(calls_.begin(), calls_.end(), waiting_);
 }
 
-std::string sums_beside_fp32(const BenchRequest& request) {
-    return request.sums == "fp32" ? "exact" : request.sums;
+SumKind sums_beside_fp32(const BenchRequest& request) {
+    return request.sums == SumKind::fp32 ? SumKind::exact : request.sums;
 }
 
 std::shared_ptr<const ModelSpec> bench_model(const BenchRequest& request) {
@@ -90,7 +90,7 @@ Settings bench_settings(const BenchRequest& request) {
     }
     Settings settings;
     settings.model.preset = request.model;
-    settings.data.order = "sequential";
+    settings.data.order = SampleOrder::Kind::sequential;
     settings.data.sequence_length = request.sequence;
     settings.window.samples = request.samples;
     settings.window.grain_samples = default_grain_samples(request.sequence);
@@ -99,7 +99,7 @@ Settings bench_settings(const BenchRequest& request) {
     const int64_t usual = default_micro_batch_grains(settings, request.sequence, static_cast<int>(threads));
     settings.window.micro_batch_grains =
         std::min(request.micro_batch > 0 ? request.micro_batch : usual, window.grains());
-    settings.schedule.kind = "constant";
+    settings.schedule.kind = Schedule::Kind::constant;
     settings.schedule.warmup_steps = 0;
     settings.compute.dtype = request.dtype;
     settings.compute.threads = request.threads;
@@ -121,7 +121,7 @@ StepsMeasurement measure_steps(const BenchRequest& request) {
     Pool pool(static_cast<int>(request.threads));
     const auto data = random_words(*model, request);
     const Loader loader(*data, SampleOrder(SampleOrder::Kind::sequential, kSeed, data->size()));
-    // Planned and taken as a run does it (run_plan.h), so that the promise is the same.
+    // Planned and taken as a run does it (plan_choice.h), so that the promise is the same.
     Planner planner(settings, model, request.sequence, pool.threads());
     const ProcessBase base = ProcessBase::measure();
     const Choices choices = bench_choices(request, model->blocks());
@@ -148,14 +148,13 @@ StepsMeasurement measure_steps(const BenchRequest& request) {
         .planned_peak_bytes = std::max(base.peak_bytes, process_bytes(base, planner, plan)),
         .device = kernels->description(),
         .threads = pool.threads()};
-    const DType dtype = request.dtype == "bf16" ? DType::bf16 : DType::fp32;
     (void)timed_step(engine, watch, loader);
-    measure_rate(pool, dtype, result);
+    measure_rate(pool, request.dtype, result);
     FastestCalls fastest;
     for (int64_t step = 0; step < request.steps; ++step) {
         result.steps.push_back(timed_step(engine, watch, loader));
         fastest.add(watch.call_seconds(), result.steps.back().waiting);
-        measure_rate(pool, dtype, result);
+        measure_rate(pool, request.dtype, result);
     }
     result.undisturbed_seconds = fastest.seconds();
     result.resident_peak_bytes = peak_resident_bytes();

@@ -15,20 +15,20 @@ namespace accrue {
 // What `accrue bench` is asked to measure.
 struct BenchRequest {
     std::string model = "gpt2-124m";  // a preset
-    std::string dtype = "bf16";
+    DType dtype = DType::bf16;
     int64_t sequence = 1024;
-    int64_t samples = 4;                // of a window
-    int64_t threads = 0;                // 0 = all
-    int64_t micro_batch = 0;            // grains; 0 = as a run with plenty of memory
-    std::string sums = "exact";         // as compute.sums
-    std::string recompute = "nothing";  // or "cheap", "block"
+    int64_t samples = 4;      // of a window
+    int64_t threads = 0;      // 0 = all
+    int64_t micro_batch = 0;  // grains; 0 = as a run with plenty of memory
+    SumKind sums = SumKind::exact;
+    Recompute recompute = Recompute::nothing;
     int64_t loss_rows = Choices::kLossRows;
     Choices::WeightCopy weight_copy = Choices::WeightCopy::kept;
     int64_t steps = 3;  // measured, after one that is not
 };
 
 // The sums that are measured beside fp32 ones: those asked for; exact ones where fp32 is asked for.
-[[nodiscard]] std::string sums_beside_fp32(const BenchRequest& request);
+[[nodiscard]] SumKind sums_beside_fp32(const BenchRequest& request);
 
 // The settings of a run that does this work. Errors: an unknown preset, a sequence longer than the model's positions.
 [[nodiscard]] Settings bench_settings(const BenchRequest& request);

@@ -6,7 +6,8 @@
 #include "accrue/base/random.h"
 #include "accrue/kernels/device.h"
 #include "accrue/train/engine.h"
-#include "accrue/train/plan.h"
+#include "accrue/train/planner.h"
+#include "accrue/train/settings_words.h"
 #include "accrue/train/step.h"
 
 namespace accrue {
@@ -24,7 +25,7 @@ constexpr double kAllowedFp32 = 1e-4;
 
 // Sums with a second bf16 for what rounding lost are as good as fp32 here.
 bool rounds_to_bf16(const BenchRequest& request) {
-    return request.dtype == "bf16" || request.sums == "bf16" || request.sums == "bf16-stochastic";
+    return request.dtype == DType::bf16 || request.sums == SumKind::bf16 || request.sums == SumKind::bf16_stochastic;
 }
 
 // A tensor whose gradient is next to nothing is all rounding: it is measured against the largest one.
@@ -98,8 +99,8 @@ GradientCheck check_gradient(const BenchRequest& request) {
     Arena arena(bytes(settings));
     const auto cpu = make_cpu_kernels(pool, arena);
     const Gradients got = gradients_of(settings, model, choices, *cpu);
-    settings.compute.dtype = "fp32";
-    settings.compute.sums = "fp32";
+    settings.compute.dtype = DType::fp32;
+    settings.compute.sums = SumKind::fp32;
     Arena reference_arena(bytes(settings));
     const auto reference = make_reference_kernels(reference_arena);
     const Gradients wanted = gradients_of(settings, model, choices, *reference);
@@ -127,8 +128,8 @@ GradientCheck check_gradient(const BenchRequest& request) {
 void require_right(const GradientCheck& check, const BenchRequest& request) {
     if (check.largest_error > check.allowed) {
         throw Error(cat("the gradient is wrong, so no time is worth printing: ", check.worst_tensor, " differs by ",
-                        check.largest_error, " from the fp32 reference, and ", request.dtype, " with ", request.sums,
-                        " sums explains at most ", check.allowed,
+                        check.largest_error, " from the fp32 reference, and ", word_of(request.dtype), " with ",
+                        word_of(request.sums), " sums explains at most ", check.allowed,
                         ". Please report this with the output of accrue --version."));
     }
 }

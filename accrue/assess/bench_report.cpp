@@ -9,6 +9,7 @@
 
 #include "accrue/base/bytes.h"
 #include "accrue/base/machine.h"
+#include "accrue/train/settings_words.h"
 
 namespace accrue {
 namespace {
@@ -56,11 +57,11 @@ Json machine_json() {
 Json work_json(const BenchRequest& request, const StepsMeasurement& facts) {
     return {{"model", request.model},
             {"parameters", facts.parameters},
-            {"dtype", request.dtype},
-            {"sums", request.sums},
-            {"recompute", request.recompute},
+            {"dtype", word_of(request.dtype)},
+            {"sums", word_of(request.sums)},
+            {"recompute", word_of(request.recompute)},
             {"loss_rows", request.loss_rows},
-            {"weight_copy", name_of(request.weight_copy)},
+            {"weight_copy", word_of(request.weight_copy)},
             {"sequence", request.sequence},
             {"samples", request.samples},
             {"grain_samples", facts.grain_samples},
@@ -162,8 +163,8 @@ GradientCheck check_from_json(const Json& json) {
 
 Json bench_json(const BenchFindings& findings, const BenchOrigin& origin) {
     const BenchRequest& request = findings.request;
-    const auto& asked = request.sums == "fp32" ? findings.fp32 : findings.beside_fp32;
-    const std::string beside = sums_beside_fp32(request);
+    const auto& asked = request.sums == SumKind::fp32 ? findings.fp32 : findings.beside_fp32;
+    const std::string beside(word_of(sums_beside_fp32(request)));
     const StepsMeasurement& facts = asked.front();
     const StepTimes step = median_step(asked);
     std::vector<double> rates;
@@ -222,7 +223,7 @@ std::string bench_text(const Json& result) {
     const auto number = [](const Json& value) { return value.get<double>(); };
     const auto text_of = [](const Json& value) { return value.get<std::string>(); };
     const std::string sums = text_of(work.at("sums"));
-    const std::string beside = sums_beside_fp32({.sums = sums});
+    const std::string beside(word_of(sums_beside_fp32({.sums = value_of_word<SumKind>(sums).value()})));
     const auto steps = result.at(seconds_key(sums)).get<std::vector<double>>();
     const auto [fastest, slowest] = std::minmax_element(steps.begin(), steps.end());
     std::string text = fmt::format(

@@ -10,12 +10,13 @@
 
 #include "accrue/assess/bench_report.h"
 #include "accrue/base/error.h"
+#include "accrue/train/settings_words.h"
 
 namespace accrue {
 namespace {
 
 BenchRequest small_request() {
-    return {.model = "tiny", .dtype = "fp32", .sequence = 16, .samples = 3, .threads = 1, .steps = 2};
+    return {.model = "tiny", .dtype = DType::fp32, .sequence = 16, .samples = 3, .threads = 1, .steps = 2};
 }
 
 // A measurement of steps of these lengths, of which half is waiting and half forward products.
@@ -59,9 +60,9 @@ TEST(BenchTest, ManyThreadsTakeMoreGrainsAtATime) {
 
 TEST(BenchTest, WhatIsRecomputedChangesTheWorkButNotTheLoss) {
     BenchRequest request = small_request();
-    request.dtype = "bf16";
+    request.dtype = DType::bf16;
     const StepsMeasurement keeping = measure_steps(request);
-    request.recompute = "block";
+    request.recompute = Recompute::block;
     request.loss_rows = 5;
     request.weight_copy = Choices::WeightCopy::converted_per_tile;
     const StepsMeasurement again = measure_steps(request);
@@ -127,22 +128,22 @@ TEST(BenchTest, TheGradientIsCheckedInBothFormats) {
     const GradientCheck fp32 = check_gradient(request);
     EXPECT_LT(fp32.largest_error, fp32.allowed);
     EXPECT_GT(fp32.tensors, 10);
-    request.dtype = "bf16";
+    request.dtype = DType::bf16;
     const GradientCheck bf16 = check_gradient(request);
     EXPECT_LT(bf16.largest_error, bf16.allowed);
     EXPECT_GT(bf16.largest_error, fp32.largest_error) << "bf16 was not used";
 }
 
 TEST(BenchTest, EveryKindOfSumsPassesTheCheckAndStaysInItsPlan) {
-    for (const char* sums : {"exact", "fp32", "bf16", "bf16-stochastic", "bf16-kahan"}) {
+    for (const auto& [word, sums] : words_for(SumKind())) {
         BenchRequest request = small_request();
         request.steps = 1;
         request.sums = sums;
         const GradientCheck check = check_gradient(request);
-        EXPECT_NO_THROW(require_right(check, request)) << sums;
-        const bool is_coarse = std::string(sums) == "bf16" || std::string(sums) == "bf16-stochastic";
-        EXPECT_EQ(check.largest_error > 1e-4, is_coarse) << sums << " were not used: " << check.largest_error;
-        EXPECT_EQ(measure_steps(request).steps.size(), 1U) << sums;
+        EXPECT_NO_THROW(require_right(check, request)) << word;
+        const bool is_coarse = sums == SumKind::bf16 || sums == SumKind::bf16_stochastic;
+        EXPECT_EQ(check.largest_error > 1e-4, is_coarse) << word << " were not used: " << check.largest_error;
+        EXPECT_EQ(measure_steps(request).steps.size(), 1U) << word;
     }
 }
 
@@ -225,7 +226,7 @@ TEST(BenchReportTest, TakesMediansAndRatios) {
     EXPECT_EQ(json.at("parts_ms").at("products_forward"), 1000);
     EXPECT_EQ(json.at("parts_ms").at("waiting"), 1000);
     EXPECT_EQ(json.at("commit"), "abc");
-    findings.request.sums = "fp32";
+    findings.request.sums = SumKind::fp32;
     EXPECT_EQ(bench_json(findings, {}).at("step_ms"), 1500);
     EXPECT_EQ(bench_json(findings, {}).at("exact_over_fp32"), 0.75);
     EXPECT_THAT(bench_text(json), ::testing::HasSubstr("fraction of floor:"));
@@ -235,7 +236,7 @@ TEST(BenchReportTest, TakesMediansAndRatios) {
 TEST(BenchReportTest, NamesTheSumsThatWereMeasuredBesideFp32) {
     BenchFindings findings;
     findings.request = small_request();
-    findings.request.sums = "bf16-kahan";
+    findings.request.sums = SumKind::bf16_kahan;
     findings.beside_fp32 = {steps_of({3})};
     findings.fp32 = {steps_of({1.5})};
     const auto json = bench_json(findings, {});

@@ -6,7 +6,6 @@
 #include "accrue/base/random.h"
 #include "accrue/kernels/timed/stopwatch.h"
 #include "accrue/train/engine.h"
-#include "accrue/train/start.h"
 #include "accrue/train/step.h"
 
 namespace accrue {
@@ -121,7 +120,7 @@ Rates measure_rates(const RunInputs& inputs, Pool& pool, int64_t room) {
     const auto model = inputs.model->at_most({.blocks = 1, .vocabulary = kWords});
     Settings settings = inputs.settings;
     settings.window.micro_batch_grains = 1;
-    settings.compute.recompute = "nothing";
+    settings.compute.recompute = Recompute::nothing;
     const Rates typical = Rates::typical(settings, pool.threads());
     const auto plan_of = [&](int64_t sample) { return Planner(settings, model, sample, pool.threads()).unlimited(); };
     int64_t sample = inputs.longest_sample();

@@ -9,6 +9,7 @@
 
 #include "accrue/assess/explain_parting.h"
 #include "accrue/base/error.h"
+#include "accrue/observe/metric_table.h"
 #include "accrue/train/settings_table.h"
 
 namespace accrue {
@@ -20,12 +21,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<std::string_view, 9> kFreeSettings = {
     "data.validation", "window.micro_batch_grains", "compute.threads",      "compute.memory",    "compute.recompute",
     "run.folder",      "run.checkpoint_steps",      "run.keep_checkpoints", "run.evaluate_steps"};
-
-// Metrics that a cut, a machine or a clock may change.
-constexpr std::array<std::string_view, 11> kFreeMetrics = {
-    "micro_batches",     "seconds",       "grain_seconds_mean", "grain_seconds_max",
-    "data_wait_seconds", "epoch_seconds", "startup_seconds",    "tokens_per_second",
-    "updates_per_hour",  "peak_bytes",    "memory_efficiency"};
 
 bool contains(const auto& list, std::string_view key) {
     return std::find(list.begin(), list.end(), key) != list.end();
@@ -57,13 +52,14 @@ class MetricsReader {
 public:
     explicit MetricsReader(const std::filesystem::path& file) : input_(file) { next(); }
     [[nodiscard]] const std::optional<Json>& line() const { return line_; }
-    [[nodiscard]] int64_t step() const { return line_->at("step").get<int64_t>(); }
+    [[nodiscard]] int64_t step() const { return line_->at(Metrics::kStep.name).get<int64_t>(); }
     [[nodiscard]] int64_t lines() const { return lines_; }
     void next() {
         line_.reset();
         for (std::string text; !line_ && std::getline(input_, text);) {
             Json json = Json::parse(text, nullptr, false);
-            if (json.is_object() && json.contains("step") && json["step"].is_number_integer()) {
+            if (json.is_object() && json.contains(Metrics::kStep.name) &&
+                json[Metrics::kStep.name].is_number_integer()) {
                 line_ = std::move(json);
                 ++lines_;
             }
@@ -76,14 +72,25 @@ private:
     int64_t lines_ = 0;
 };
 
+// Metrics that no cut, machine or clock may change.
+bool is_of_definition(std::string_view key) {
+    const auto* const metric = std::find_if(Metrics::kAll.begin(), Metrics::kAll.end(),
+                                            [&](const Metric& known) { return known.name == key; });
+    return metric == Metrics::kAll.end() || metric->varies == Metric::Varies::never;
+}
+
 std::vector<ValueDifference> differences_of(const Json& a, const Json& b) {
     std::vector<ValueDifference> differences;
     for (const auto& [key, value] : a.items()) {
-        if (!contains(kFreeMetrics, key) && b.contains(key) && b.at(key) != value) {
+        if (is_of_definition(key) && b.contains(key) && b.at(key) != value) {
             differences.push_back({key, value.dump(), b.at(key).dump()});
         }
     }
     return differences;
+}
+
+bool is_hashed(const Json& line) {
+    return line.contains(Metrics::kWeightsHash.name);
 }
 
 void compare_metrics(const RunFolder& first, const RunFolder& second, RunComparison& comparison) {
@@ -96,7 +103,7 @@ void compare_metrics(const RunFolder& first, const RunFolder& second, RunCompari
         }
         if (!comparison.parting_step) {
             ++comparison.compared_steps;
-            comparison.compared_weights += a.line()->contains("weights_hash") && b.line()->contains("weights_hash");
+            comparison.compared_weights += is_hashed(*a.line()) && is_hashed(*b.line());
             comparison.parting_values = differences_of(*a.line(), *b.line());
             if (!comparison.parting_values.empty()) {
                 comparison.parting_step = a.step();
@@ -135,7 +142,7 @@ Json json_of(const std::vector<ValueDifference>& differences) {
 
 }  // namespace
 
-RunComparison compare_runs(const RunFolder& first, const RunFolder& second, const Parts& parts,
+RunComparison compare_runs(const RunFolder& first, const RunFolder& second, const ProgramUnderTest& program,
                            const std::function<void(const std::string& what)>& works) {
     require_run(first);
     require_run(second);
@@ -144,7 +151,7 @@ RunComparison compare_runs(const RunFolder& first, const RunFolder& second, cons
     compare_settings(first, second, comparison);
     works("metrics");
     compare_metrics(first, second, comparison);
-    comparison.findings = explain_parting({first, second}, comparison.parting_step, parts, works);
+    comparison.findings = explain_parting({first, second}, comparison.parting_step, program, works);
     return comparison;
 }
 

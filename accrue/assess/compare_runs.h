@@ -35,7 +35,8 @@ struct RunComparison {
 };
 
 // Compares metrics and checkpoints; where the runs part, computes that step again in both. `works` is told what is done.
-[[nodiscard]] RunComparison compare_runs(const RunFolder& first, const RunFolder& second, const Parts& parts,
+[[nodiscard]] RunComparison compare_runs(const RunFolder& first, const RunFolder& second,
+                                         const ProgramUnderTest& program,
                                          const std::function<void(const std::string& what)>& works);
 
 // For people and for programs.

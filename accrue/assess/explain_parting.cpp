@@ -138,7 +138,7 @@ std::vector<std::string> not_reproduced(const std::array<RunFolder, 2>& runs, in
 }  // namespace
 
 std::vector<std::string> explain_parting(const std::array<RunFolder, 2>& runs, std::optional<int64_t> parting_step,
-                                         const Parts& parts,
+                                         const ProgramUnderTest& program,
                                          const std::function<void(const std::string& what)>& works) {
     works("checkpoints");
     const int64_t from = common_checkpoint(runs, parting_step ? *parting_step - 1 : INT64_MAX);
@@ -153,7 +153,7 @@ std::vector<std::string> explain_parting(const std::array<RunFolder, 2>& runs, s
     try {
         std::array<Replay, 2> replays;
         for (size_t run = 0; run < 2; ++run) {
-            replays[run] = replay(runs[run], from, *parting_step, parts, [&](int64_t step) {
+            replays[run] = replay(runs[run], from, *parting_step, program, [&](int64_t step) {
                 works(fmt::format("step {} of {} again", step, runs[run].root.string()));
             });
         }

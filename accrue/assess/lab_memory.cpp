@@ -4,7 +4,7 @@
 #include "accrue/base/error.h"
 #include "accrue/model/parameters.h"
 #include "accrue/train/engine.h"
-#include "accrue/train/plan.h"
+#include "accrue/train/planner.h"
 
 namespace accrue {
 namespace {
@@ -15,7 +15,6 @@ constexpr int kMostThreads = 3;
 constexpr double kShareOfMemory = 0.8;
 // First fit places things a little differently from case to case; untouched addresses cost nothing.
 constexpr double kSpareLabAddresses = 1.25;
-constexpr int64_t kHugePage = int64_t{2} << 20;
 // What is known of each grain is kept of so many computations at a time, of samples as grains too.
 constexpr int64_t kLedgers = 5;
 

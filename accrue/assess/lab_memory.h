@@ -5,7 +5,7 @@
 
 #include "accrue/accumulate/window.h"
 #include "accrue/train/inputs.h"
-#include "accrue/train/run_plan.h"
+#include "accrue/train/plan_choice.h"
 
 namespace accrue {
 

@@ -10,6 +10,7 @@
 #include "accrue/assess/calibrate.h"
 #include "accrue/model/parameters.h"
 #include "accrue/train/epoch.h"
+#include "accrue/train/settings_words.h"
 
 namespace accrue {
 namespace {
@@ -150,8 +151,8 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
     findings.steps = settings.schedule.steps;
     findings.price_per_hour = request.price_per_hour;
     findings.title = fmt::format("{}, {} parameters, {}, sums {}, moments {}", name_of(settings.model),
-                                 inputs.model->parameters().elements(), settings.compute.dtype, settings.compute.sums,
-                                 settings.optimizer.moments);
+                                 inputs.model->parameters().elements(), word_of(settings.compute.dtype),
+                                 word_of(settings.compute.sums), word_of(settings.optimizer.moments));
     findings.window = fmt::format(
         "{}, up to {} tokens each, {} grain(s) of {} sample(s)",
         settings.window.tokens > 0 ? fmt::format("{} tokens in samples", settings.window.tokens)

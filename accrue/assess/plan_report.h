@@ -8,7 +8,7 @@
 
 #include "accrue/base/pool.h"
 #include "accrue/train/inputs.h"
-#include "accrue/train/run_plan.h"
+#include "accrue/train/plan_choice.h"
 
 namespace accrue {
 

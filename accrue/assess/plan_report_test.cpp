@@ -20,7 +20,7 @@ MemoryBound plenty() {
 }
 
 // The default job with short samples in small grains: 4 grains of 128 tokens.
-RunInputs small_inputs(const std::string& memory = "auto") {
+RunInputs small_inputs(const std::optional<ByteSize>& memory = {}) {
     Settings settings;
     settings.data.sequence_length = 64;
     settings.window.samples = 8;
@@ -105,7 +105,7 @@ TEST_F(PlanReportTest, CuttingTheWindowTradesActivationsForSteps) {
 }
 
 TEST_F(PlanReportTest, WhatDoesNotFitIsShownAndSaid) {
-    const PlanFindings findings = find_plans(small_inputs("9MiB"), plenty(), {.typical = true});
+    const PlanFindings findings = find_plans(small_inputs(parse_byte_size("9MiB")), plenty(), {.typical = true});
     EXPECT_FALSE(findings.chosen);
     EXPECT_THAT(findings.refusal, HasSubstr("compute.memory is 9.00 MiB, but the smallest plan needs " +
                                             format_bytes(findings.frontier.back().peak_bytes)));

@@ -2,8 +2,8 @@
 
 #include "accrue/base/hash.h"
 #include "accrue/checkpoint/checkpoint.h"
-#include "accrue/train/run_plan.h"
-#include "accrue/train/start.h"
+#include "accrue/train/initial_weights.h"
+#include "accrue/train/plan_choice.h"
 #include "accrue/train/state.h"
 
 namespace accrue {
@@ -20,16 +20,16 @@ std::string checksum_of(const TokenBatch& batch) {
 
 }  // namespace
 
-Replay replay(const RunFolder& folder, int64_t from, int64_t to, const Parts& parts,
+Replay replay(const RunFolder& folder, int64_t from, int64_t to, const ProgramUnderTest& program,
               const std::function<void(int64_t step)>& before_step) {
     const RunInputs inputs = open_inputs(read_settings(folder.settings(), {}));
     Pool pool(static_cast<int>(inputs.settings.compute.threads));
-    const RunPlan plan(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool.threads(),
-                       memory_of_machine);
+    const PlanChoice plan(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool.threads(),
+                          memory_of_machine);
     const DeviceChoice device = device_of(inputs.settings.compute);
     Arena arena(make_backing(device, plan.address_bytes()));
     arena.keep(plan.plan().arena_bytes);
-    const auto kernels = parts.kernels(device, pool, arena);
+    const auto kernels = program.kernels(device, pool, arena);
     Engine engine(inputs.settings, inputs.model, inputs.longest_sample(), *kernels, plan.plan().choices);
     engine.rules.micro_batch_grains = plan.plan().micro_batch_grains;
     const Loader loader(*inputs.train, sample_order_of(inputs.settings, inputs.train->size()));
@@ -38,7 +38,7 @@ Replay replay(const RunFolder& folder, int64_t from, int64_t to, const Parts& pa
                    checkpoint_path(folder.checkpoints(), from));
         engine.state.open.reset();  // its grains are computed again
     } else {
-        load_first_weights(engine, inputs.settings);
+        load_initial_weights(engine, inputs.settings);
     }
     const StopFlag never{false};
     Replay result;
@@ -54,7 +54,7 @@ Replay replay(const RunFolder& folder, int64_t from, int64_t to, const Parts& pa
             step.grain_data.push_back(checksum_of(loader.load(window, std::span(&grain, 1))));
             step.grain_samples.push_back(loader.samples_of(window, grain));
         }
-        step.report = *parts.step(engine, loader, window, never);
+        step.report = *program.step(engine, loader, window, never);
         step.sums = accrue::checksum_of(engine.sum);
         step.ledger = engine.sum.ledger();
         step.weights_after = engine.weights_hash();

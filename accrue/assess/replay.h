@@ -30,7 +30,7 @@ struct Replay {
 
 // Computes the steps after `from` (0 = the start, else one that has a checkpoint) up to `to` again, with the run's own
 // settings. Writes nothing. An error says why that cannot be done.
-[[nodiscard]] Replay replay(const RunFolder& folder, int64_t from, int64_t to, const Parts& parts,
+[[nodiscard]] Replay replay(const RunFolder& folder, int64_t from, int64_t to, const ProgramUnderTest& program,
                             const std::function<void(int64_t step)>& before_step);
 
 }  // namespace accrue

@@ -9,22 +9,16 @@
 #include "accrue/assess/diagnosis.h"
 #include "accrue/assess/other_ways.h"
 #include "accrue/base/clock.h"
+#include "accrue/train/settings_words.h"
 
 namespace accrue {
 namespace {
 
 using Outcome = VerifyCase::Outcome;
 
-// Every kind of sums there is; each is compared with exact ones.
-struct NamedKind {
-    const char* name;
-    SumKind kind;
-};
-constexpr NamedKind kKinds[] = {{"exact", SumKind::exact},
-                                {"fp32", SumKind::fp32},
-                                {"bf16-kahan", SumKind::bf16_kahan},
-                                {"bf16-stochastic", SumKind::bf16_stochastic},
-                                {"bf16", SumKind::bf16}};
+// Every kind of sums there is, from the best; each is compared with exact ones.
+constexpr SumKind kKinds[] = {SumKind::exact, SumKind::fp32, SumKind::bf16_kahan, SumKind::bf16_stochastic,
+                              SumKind::bf16};
 
 std::vector<int64_t> all_grains(const WindowLab& lab) {
     std::vector<int64_t> grains(static_cast<size_t>(lab.grains()));
@@ -34,10 +28,11 @@ std::vector<int64_t> all_grains(const WindowLab& lab) {
 
 class Verifier {
 public:
-    Verifier(const RunInputs& inputs, const WindowRequest& request, const Parts& parts, const VerifyObserver& observer)
+    Verifier(const RunInputs& inputs, const WindowRequest& request, const ProgramUnderTest& program,
+             const VerifyObserver& observer)
         : inputs_(inputs),
           observer_(observer),
-          lab_(inputs, request, parts),
+          lab_(inputs, request, program),
           planned_(other_ways(lab_, inputs.settings, inputs.model->blocks())) {
         describe(request);
     }
@@ -51,12 +46,12 @@ private:
     void compute(const OtherWay& planned);
     [[nodiscard]] GradientDifference difference_from_whole();
     void check_kinds();
-    [[nodiscard]] SumKindCheck check_kind(const NamedKind& named, GradientSum& exact);
+    [[nodiscard]] SumKindCheck check_kind(SumKind kind, GradientSum& exact);
     void check_means();
     void check_samples();
     void note_fault(const Diagnosis& diagnosis, const std::string& where);
 
-    [[nodiscard]] bool is_exact() const { return inputs_.settings.compute.sums == "exact"; }
+    [[nodiscard]] bool is_exact() const { return inputs_.settings.compute.sums == SumKind::exact; }
 
     const RunInputs& inputs_;
     const VerifyObserver& observer_;
@@ -159,10 +154,10 @@ void Verifier::compute(const OtherWay& planned) {
     report_.cases.push_back(std::move(result));
 }
 
-SumKindCheck Verifier::check_kind(const NamedKind& named, GradientSum& exact) {
+SumKindCheck Verifier::check_kind(SumKind kind, GradientSum& exact) {
     const auto start = Clock::now();
-    SumKindCheck check{.name = named.name, .element_bytes = bytes_of(named.kind)};
-    GradientSum sum = lab_.make_sum(named.kind);
+    SumKindCheck check{.kind = kind, .element_bytes = bytes_of(kind)};
+    GradientSum sum = lab_.make_sum(kind);
     std::string expected;
     for (const int64_t at_once : {lab_.most_at_once(), int64_t{1}}) {
         sum.open(lab_.grains(), lab_.units(), lab_.engine().rounding_seed());
@@ -187,15 +182,14 @@ void Verifier::check_kinds() {
     GradientSum& exact = own ? *own : lab_.engine().sum;
     exact.open(lab_.grains(), lab_.units());
     lab_.add(lab_.window(), all_grains(lab_), lab_.most_at_once(), exact);
-    for (const NamedKind& named : kKinds) {
-        const bool is_known = is_exact() && named.kind == SumKind::exact;  // from the cases
+    for (const SumKind kind : kKinds) {
+        const bool is_known = is_exact() && kind == SumKind::exact;  // from the cases
         report_.kinds.push_back(
-            is_known
-                ? SumKindCheck{.name = named.name, .element_bytes = bytes_of(named.kind), .repeats = report_.holds()}
-                : check_kind(named, exact));
+            is_known ? SumKindCheck{.kind = kind, .element_bytes = bytes_of(kind), .repeats = report_.holds()}
+                     : check_kind(kind, exact));
         if (!is_known && !report_.kinds.back().repeats) {
             note_fault(
-                {.what = fmt::format("{} sums, added in grain order, depend on the cut", named.name), .detail = ""},
+                {.what = fmt::format("{} sums, added in grain order, depend on the cut", word_of(kind)), .detail = ""},
                 "one grain at a time");
         }
     }
@@ -258,9 +252,9 @@ VerifyReport Verifier::run() {
 
 }  // namespace
 
-VerifyReport verify(const RunInputs& inputs, const WindowRequest& request, const Parts& parts,
+VerifyReport verify(const RunInputs& inputs, const WindowRequest& request, const ProgramUnderTest& program,
                     const VerifyObserver& observer) {
-    return Verifier(inputs, request, parts, observer).run();
+    return Verifier(inputs, request, program, observer).run();
 }
 
 }  // namespace accrue

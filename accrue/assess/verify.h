@@ -32,7 +32,7 @@ struct VerifyCase {
 
 // One kind of sums: how far it is from exact ones.
 struct SumKindCheck {
-    std::string name;
+    SumKind kind = SumKind::exact;
     int64_t element_bytes = 0;
     double gradient_error = 0;  // of the whole window's sum, relative
     bool repeats = true;        // do other cuts give the same bits, in grain order?
@@ -50,8 +50,8 @@ struct VerifyReport {
     std::string model;
     int64_t parameters = 0;
     std::string device;
-    std::string dtype;
-    std::string sums;
+    DType dtype = DType::bf16;
+    SumKind sums = SumKind::exact;
     int64_t step = 0;
     bool from_checkpoint = false;
     int64_t samples = 0;
@@ -80,7 +80,7 @@ struct VerifyObserver {
 };
 
 // Computes one window of a run in many ways that must not matter and compares the bits.
-[[nodiscard]] VerifyReport verify(const RunInputs& inputs, const WindowRequest& request, const Parts& parts,
-                                  const VerifyObserver& observer = {});
+[[nodiscard]] VerifyReport verify(const RunInputs& inputs, const WindowRequest& request,
+                                  const ProgramUnderTest& program, const VerifyObserver& observer = {});
 
 }  // namespace accrue

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "accrue/train/settings_words.h"
+
 namespace accrue {
 namespace {
 
@@ -55,9 +57,9 @@ std::string kinds_text(const std::vector<SumKindCheck>& kinds) {
     std::string text =
         fmt::format("\n{:<22}{:>14}{:>20}   {}\n", "kind of sums", "bytes of each", "gradient's error", "other cuts");
     for (const SumKindCheck& kind : kinds) {
-        const char* promise = kind.name == "exact" ? "same bits, any order" : "same bits, in order";
-        text += fmt::format("{:<22}{:>14}{:>20}   {}\n", kind.name, kind.element_bytes, error_text(kind.gradient_error),
-                            kind.repeats ? promise : "DIFFER");
+        const char* promise = kind.kind == SumKind::exact ? "same bits, any order" : "same bits, in order";
+        text += fmt::format("{:<22}{:>14}{:>20}   {}\n", word_of(kind.kind), kind.element_bytes,
+                            error_text(kind.gradient_error), kind.repeats ? promise : "DIFFER");
     }
     return text;
 }
@@ -74,8 +76,9 @@ std::string verdict_text(const VerifyReport& report) {
             return result.outcome == Outcome::reference || result.outcome == Outcome::same;
         });
         std::string text = fmt::format("\nThe law holds: {} ways to compute this window, the same bits.\n", tried);
-        if (report.sums != "exact") {
-            text += fmt::format("{} sums promise it in grain order, in one process; exact ones in any.\n", report.sums);
+        if (report.sums != SumKind::exact) {
+            text += fmt::format("{} sums promise it in grain order, in one process; exact ones in any.\n",
+                                word_of(report.sums));
         }
         return text;
     }
@@ -131,7 +134,7 @@ std::string verify_head(const VerifyReport& report) {
         "device: {}\n"
         "window of step {}, {}: {} samples in {} grains, {} tokens count\n\n"
         "{:<44}{:<12}{:<12}{:>8}\n",
-        report.model, report.parameters, report.dtype, report.sums, report.device, report.step,
+        report.model, report.parameters, word_of(report.dtype), word_of(report.sums), report.device, report.step,
         report.from_checkpoint ? "weights of the checkpoint" : "first weights", report.samples, report.grains,
         report.tokens, "computed", "sums", "weights", "seconds");
 }
@@ -181,7 +184,7 @@ std::string verify_tail(const VerifyReport& report) {
 Json to_json(const VerifyReport& report) {
     Json kinds = Json::array();
     for (const SumKindCheck& kind : report.kinds) {
-        kinds.push_back({{"kind", kind.name},
+        kinds.push_back({{"kind", word_of(kind.kind)},
                          {"element_bytes", kind.element_bytes},
                          {"gradient_error", number_or_null(kind.gradient_error)},
                          {"repeats", kind.repeats},
@@ -203,8 +206,8 @@ Json to_json(const VerifyReport& report) {
             {"model", report.model},
             {"parameters", report.parameters},
             {"device", report.device},
-            {"dtype", report.dtype},
-            {"sums", report.sums},
+            {"dtype", word_of(report.dtype)},
+            {"sums", word_of(report.sums)},
             {"window", window_json(report)},
             {"cases", cases_json(report)},
             {"kinds_of_sums", kinds},

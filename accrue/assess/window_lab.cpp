@@ -9,7 +9,7 @@
 #include "accrue/base/hash.h"
 #include "accrue/base/temporary_folder.h"
 #include "accrue/checkpoint/checkpoint.h"
-#include "accrue/train/start.h"
+#include "accrue/train/initial_weights.h"
 #include "accrue/train/state.h"
 
 namespace accrue {
@@ -59,7 +59,7 @@ std::string checksum_of_state(Engine& engine) {
 
 }  // namespace
 
-Parts real_parts() {
+ProgramUnderTest real_program() {
     return {.kernels = make_kernels,
             .step = [](Engine& engine, const BatchSource& data, const Window& window, const StopFlag& stop) {
                 return run_step(engine, data, window, stop);
@@ -68,9 +68,9 @@ Parts real_parts() {
 
 // Everything that a way of computing needs anew.
 struct WindowLab::Rig {
-    Rig(const RunInputs& inputs, const Parts& parts, int threads, const Choices& choices, Arena& arena)
+    Rig(const RunInputs& inputs, const ProgramUnderTest& program, int threads, const Choices& choices, Arena& arena)
         : pool(threads),
-          kernels(parts.kernels(device_of(inputs.settings.compute), pool, arena)),
+          kernels(program.kernels(device_of(inputs.settings.compute), pool, arena)),
           engine(inputs.settings, inputs.model, inputs.longest_sample(), *kernels, choices) {}
 
     Pool pool;
@@ -78,9 +78,9 @@ struct WindowLab::Rig {
     Engine engine;
 };
 
-WindowLab::WindowLab(const RunInputs& inputs, const WindowRequest& request, Parts parts)
+WindowLab::WindowLab(const RunInputs& inputs, const WindowRequest& request, ProgramUnderTest program)
     : inputs_(inputs),
-      parts_(std::move(parts)),
+      program_(std::move(program)),
       checkpoint_(request.checkpoint),
       definition_(definition_of(inputs, inputs.model->parameters())),
       loader_(*inputs.train, sample_order_of(inputs.settings, inputs.train->size())),
@@ -124,7 +124,7 @@ void WindowLab::find_window(const WindowRequest& request) {
 
 void WindowLab::rebuild(const Way& way) {
     rig_.reset();
-    rig_ = std::make_unique<Rig>(inputs_, parts_, way.threads > 0 ? way.threads : threads_,
+    rig_ = std::make_unique<Rig>(inputs_, program_, way.threads > 0 ? way.threads : threads_,
                                  way.choices.value_or(memory_->choices()), *arena_);
     Engine::Rules& rules = rig_->engine.rules;
     rules.micro_batch_grains =
@@ -144,7 +144,7 @@ void WindowLab::begin(const Way& way) {
     if (checkpoint_) {
         load_state(engine(), definition_, *checkpoint_);
     } else {
-        load_first_weights(engine(), inputs_.settings);
+        load_initial_weights(engine(), inputs_.settings);
     }
     engine().state.step = step_ - 1;
     engine().state.position = window_.first;
@@ -175,7 +175,7 @@ Computed WindowLab::finished(const StepReport& report, double seconds) {
 
 StepReport WindowLab::finish_step() {
     const StopFlag never{false};
-    auto report = parts_.step(engine(), loader_, window_, never);
+    auto report = program_.step(engine(), loader_, window_, never);
     if (!report) {
         throw Error("a step ended before its window was complete, though nothing told it to stop.");
     }
@@ -235,7 +235,7 @@ Computed WindowLab::resumed(const Way& before, const Way& after) {
     const TemporaryFolder folder;
     StopFlag stop{false};
     const StopsHalfWay half(loader_, engine(), stop);
-    if (parts_.step(engine(), half, window_, stop)) {
+    if (program_.step(engine(), half, window_, stop)) {
         throw Error("a step that was told to stop half way went on to its end.");
     }
     save_state(engine(), definition_, folder.path());

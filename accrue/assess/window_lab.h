@@ -15,13 +15,14 @@
 
 namespace accrue {
 
-// The parts of the program that are put to the test. A test may put a wrong one in their place, to see it found.
-struct Parts {
+// What is put to the test of the program: its kernels and its step. A test may put a wrong one in their place, to see it
+// found.
+struct ProgramUnderTest {
     std::function<std::unique_ptr<Kernels>(const DeviceChoice&, Pool&, Arena&)> kernels;
     std::function<std::optional<StepReport>(Engine&, const BatchSource&, const Window&, const StopFlag&)> step;
 };
 // The real ones: what `accrue train` computes with.
-[[nodiscard]] Parts real_parts();
+[[nodiscard]] ProgramUnderTest real_program();
 
 // Which window of a run is computed, and with which weights.
 struct WindowRequest {
@@ -53,7 +54,7 @@ struct Computed {
 class WindowLab {
 public:
     // An error if compute.memory or the machine does not hold the window one grain at a time.
-    WindowLab(const RunInputs& inputs, const WindowRequest& request, Parts parts);
+    WindowLab(const RunInputs& inputs, const WindowRequest& request, ProgramUnderTest program);
     ~WindowLab();
 
     [[nodiscard]] const Window& window() const { return window_; }
@@ -102,7 +103,7 @@ private:
     [[nodiscard]] StepReport finish_step();
 
     const RunInputs& inputs_;
-    Parts parts_;
+    ProgramUnderTest program_;
     std::optional<std::filesystem::path> checkpoint_;
     std::string definition_;
     Loader loader_;

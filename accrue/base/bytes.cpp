@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -75,6 +76,11 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
         return std::nullopt;
     }
     return static_cast<int64_t>(std::llround(number * *factor));
+}
+
+std::optional<ByteSize> parse_byte_size(std::string text) {
+    const std::optional<int64_t> bytes = parse_bytes(text);
+    return bytes ? std::optional(ByteSize{.text = std::move(text), .bytes = *bytes}) : std::nullopt;
 }
 
 }  // namespace accrue

@@ -13,4 +13,15 @@ namespace accrue {
 // letters; nothing if it is no such text or more than 64 bits hold.
 [[nodiscard]] std::optional<int64_t> parse_bytes(std::string_view text);
 
+// A number of bytes and how somebody wrote it, so that it can be shown again in the same way.
+struct ByteSize {
+    std::string text;
+    int64_t bytes = 0;
+
+    bool operator==(const ByteSize&) const = default;
+};
+
+// What parse_bytes understands, with its text.
+[[nodiscard]] std::optional<ByteSize> parse_byte_size(std::string text);
+
 }  // namespace accrue

@@ -14,7 +14,8 @@
 #include "accrue/cli/child_process.h"
 #include "accrue/cli/commit.h"
 #include "accrue/cli/standard_output.h"
-#include "accrue/train/plan.h"
+#include "accrue/train/memory_budget.h"
+#include "accrue/train/settings_words.h"
 
 namespace accrue {
 namespace {
@@ -29,9 +30,9 @@ Json measured_by_child(const std::string& what, const BenchRequest& request) {
                                                        "--model",
                                                        request.model,
                                                        "--dtype",
-                                                       request.dtype,
+                                                       std::string(word_of(request.dtype)),
                                                        "--sums",
-                                                       request.sums,
+                                                       std::string(word_of(request.sums)),
                                                        "--sequence",
                                                        std::to_string(request.sequence),
                                                        "--samples",
@@ -43,11 +44,11 @@ Json measured_by_child(const std::string& what, const BenchRequest& request) {
                                                        "--steps",
                                                        std::to_string(request.steps),
                                                        "--recompute",
-                                                       request.recompute,
+                                                       std::string(word_of(request.recompute)),
                                                        "--loss-rows",
                                                        std::to_string(request.loss_rows),
                                                        "--weight-copy",
-                                                       std::string(name_of(request.weight_copy))});
+                                                       std::string(word_of(request.weight_copy))});
     Json json = Json::parse(output, nullptr, false);
     if (json.is_discarded()) {
         throw Error(cat("a process of the measurement said what is no JSON: ", output));
@@ -96,13 +97,22 @@ void measure_in_turns(const BenchCommand& command, BenchFindings& findings) {
     BenchRequest beside = command.request;
     beside.sums = sums_beside_fp32(command.request);
     BenchRequest fp32 = command.request;
-    fp32.sums = "fp32";
+    fp32.sums = SumKind::fp32;
     for (int64_t round = 0; round < command.rounds; ++round) {
         note(fmt::format("round {} of {}: {} step(s) with {} sums, then with fp32 sums", round + 1, command.rounds,
-                         command.request.steps, beside.sums));
+                         command.request.steps, word_of(beside.sums)));
         findings.beside_fp32.push_back(steps_from_json(measured_by_child("steps", beside)));
         findings.fp32.push_back(steps_from_json(measured_by_child("steps", fp32)));
     }
+}
+
+// An option that takes one of an enum's words.
+template <class Value>
+void add_word_option(CLI::App& app, const std::string& name, Value& value, const std::string& meaning) {
+    app.add_option_function<std::string>(
+           name, [&value](const std::string& word) { value = value_of_word<Value>(word).value(); }, meaning)
+        ->default_str(std::string(word_of(value)))
+        ->check(CLI::IsMember(words_of<Value>()));
 }
 
 }  // namespace
@@ -136,9 +146,7 @@ void add_bench_command(CLI::App& app, BenchCommand& command, ExitCode& code) {
     };
     bench->add_option("--model", request.model, "A preset: tiny, gpt2-124m, llama-350m, llama-1.5b")
         ->capture_default_str();
-    bench->add_option("--dtype", request.dtype, "Number format of products")
-        ->capture_default_str()
-        ->check(CLI::IsMember({"bf16", "fp32"}));
+    add_word_option(*bench, "--dtype", request.dtype, "Number format of products");
     count("--sequence", request.sequence, "Tokens of a sample");
     count("--samples", request.samples, "Samples of the window");
     bench->add_option("--threads", request.threads, "0 = all")->capture_default_str()->check(CLI::Range(0, 4096));
@@ -146,25 +154,12 @@ void add_bench_command(CLI::App& app, BenchCommand& command, ExitCode& code) {
         ->add_option("--micro-batch", request.micro_batch, "Grains that pass through the layers together; 0 = as a run")
         ->capture_default_str()
         ->check(CLI::Range(0, 1 << 20));
-    bench
-        ->add_option("--sums", request.sums,
-                     "How gradients are added; fp32 (for fp32: exact) is measured for comparison")
-        ->capture_default_str()
-        ->check(CLI::IsMember({"exact", "fp32", "bf16", "bf16-stochastic", "bf16-kahan"}));
-    bench->add_option("--recompute", request.recompute, "What each block computes again instead of keeping it")
-        ->capture_default_str()
-        ->check(CLI::IsMember(recompute_names()));
+    add_word_option(*bench, "--sums", request.sums,
+                    "How gradients are added; fp32 (for fp32: exact) is measured for comparison");
+    add_word_option(*bench, "--recompute", request.recompute, "What each block computes again instead of keeping it");
     count("--loss-rows", request.loss_rows, "Rows of logits that exist at a time");
-    bench
-        ->add_option_function<std::string>(
-            "--weight-copy",
-            [&](const std::string& name) {
-                request.weight_copy =
-                    name == "kept" ? Choices::WeightCopy::kept : Choices::WeightCopy::converted_per_tile;
-            },
-            "bf16: products read a copy of the weights, or convert them tile by tile")
-        ->default_str("kept")
-        ->check(CLI::IsMember({"kept", "converted"}));
+    add_word_option(*bench, "--weight-copy", request.weight_copy,
+                    "bf16: products read a copy of the weights, or convert them tile by tile");
     count("--steps", request.steps, "Measured optimizer steps of a process, after one that is not");
     count("--rounds", command.rounds, "Processes for each kind of sums, in turns");
     bench->add_option("--json", command.json, "Write the result there too")->type_name("FILE");

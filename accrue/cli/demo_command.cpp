@@ -182,7 +182,7 @@ void Demo::introduce() const {
 // What averaging would have made of the first window, for the cut of the second way.
 void Demo::show_mean_of_means() {
     const RunInputs inputs = open_inputs(read_settings("", {fmt::format("schedule.steps={}", steps_)}));
-    WindowLab lab(inputs, {}, real_parts());
+    WindowLab lab(inputs, {}, real_program());
     const Computed whole = lab.by_step({});
     const int64_t samples = ways_[1].micro_batch_grains * lab.window().grain_samples;
     const MeanOfMeans mean = means_of_means(lab, {samples}, whole).front();

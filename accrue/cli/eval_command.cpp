@@ -8,7 +8,7 @@
 #include "accrue/cli/tokenizing_report.h"
 #include "accrue/train/evaluate.h"
 #include "accrue/train/inputs.h"
-#include "accrue/train/reader.h"
+#include "accrue/train/trained_model.h"
 
 namespace accrue {
 namespace {
@@ -23,7 +23,7 @@ std::unique_ptr<Dataset> data_to_evaluate(const EvalCommand& command, const Toke
         settings.model.from = command.folder;  // for its chat template
     }
     if (!command.chat_format.empty()) {
-        settings.data.chat_format = command.chat_format;
+        settings.data.chat_format = chat_format_of(command.chat_format);
     }
     if (!command.data.empty()) {
         Settings whole = settings;

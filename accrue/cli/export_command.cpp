@@ -11,7 +11,7 @@
 #include "accrue/data/tokenizers/gguf_vocabulary.h"
 #include "accrue/data/tokenizers/tokenizer.h"
 #include "accrue/model/export.h"
-#include "accrue/train/reader.h"
+#include "accrue/train/trained_model.h"
 
 namespace accrue {
 namespace {

@@ -15,9 +15,10 @@
 #include "accrue/cli/tensor_table.h"
 #include "accrue/data/tokenizers/tokenizer.h"
 #include "accrue/model/families.h"
-#include "accrue/observe/history.h"
+#include "accrue/observe/run_figures.h"
 #include "accrue/train/run_folder.h"
 #include "accrue/train/settings.h"
+#include "accrue/train/settings_words.h"
 #include "accrue/train/state.h"
 
 namespace accrue {
@@ -77,37 +78,29 @@ std::string checkpoint_text(const fs::path& folder) {
     return text;
 }
 
-// The values that are there.
-std::vector<double> present(const std::vector<double>& column) {
-    std::vector<double> values;
-    std::copy_if(column.begin(), column.end(), std::back_inserter(values),
-                 [](double value) { return !std::isnan(value); });
-    return values;
-}
-
-std::string history_text(const RunHistory& history) {
-    if (history.steps.empty()) {
+std::string history_text(const std::filesystem::path& metrics) {
+    RunFigures run;
+    int64_t done = 0;
+    (void)read_metrics(metrics, [&](const MetricsRow& row) {
+        run.add(row);
+        done = row.step;
+    });
+    if (run.rows == 0) {
         return "";
     }
-    const auto sum = [](const std::vector<double>& values) {
-        return std::accumulate(values.begin(), values.end(), 0.0);
-    };
-    const double seconds = sum(present(history.seconds));
-    const double tokens = sum(present(history.tokens));
     std::string text = fmt::format("done:         {}\ntokens:       {:.0f}\ntime:         {:.1f} s, {:.0f} tokens/s\n",
-                                   history.steps.back(), tokens, seconds, tokens / seconds);
-    if (const auto loss = present(history.loss); !loss.empty()) {
-        text += fmt::format("loss:         {:.4f} -> {:.4f}\n", loss.front(), loss.back());
+                                   done, run.tokens, run.seconds, run.tokens / run.seconds);
+    if (run.loss.count > 0) {
+        text += fmt::format("loss:         {:.4f} -> {:.4f}\n", run.loss.first, run.loss.last);
     }
-    if (const auto loss = present(history.validation_loss); !loss.empty()) {
-        text += fmt::format("validation:   {:.4f}\n", loss.back());
+    if (run.validation_loss.count > 0) {
+        text += fmt::format("validation:   {:.4f}\n", run.validation_loss.last);
     }
-    if (const auto peak = present(history.peak_bytes); !peak.empty()) {
-        text += fmt::format("memory:       {} at most\n",
-                            format_bytes(static_cast<int64_t>(*std::max_element(peak.begin(), peak.end()))));
+    if (!std::isnan(run.peak_bytes)) {
+        text += fmt::format("memory:       {} at most\n", format_bytes(static_cast<int64_t>(run.peak_bytes)));
     }
-    if (const auto skipped = present(history.skipped); !skipped.empty()) {
-        text += fmt::format("skipped:      {} window(s)\n", skipped.size());
+    if (run.skipped > 0) {
+        text += fmt::format("skipped:      {:.0f} window(s)\n", run.skipped);
     }
     return text;
 }
@@ -135,9 +128,9 @@ std::string run_folder_text(const fs::path& folder) {
         folder.string(), name_of(settings.model),
         settings.data.train.empty() ? "built-in stories" : fmt::format("{}", fmt::join(settings.data.train, ", ")),
         window.tokens > 0 ? fmt::format("{} tokens", window.tokens) : fmt::format("{} samples", window.samples),
-        window.grain_samples, settings.compute.dtype, settings.compute.sums, settings.optimizer.moments,
-        settings.schedule.steps);
-    text += history_text(read_history(run.metrics()));
+        window.grain_samples, word_of(settings.compute.dtype), word_of(settings.compute.sums),
+        word_of(settings.optimizer.moments), settings.schedule.steps);
+    text += history_text(run.metrics());
     std::string steps;
     for (const CheckpointEntry& entry : survey_checkpoints(run.checkpoints())) {
         steps += fmt::format("{}step-{}{}", steps.empty() ? "" : ", ", entry.step,

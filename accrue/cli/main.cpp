@@ -21,6 +21,7 @@
 #include "accrue/cli/tokenize_command.h"
 #include "accrue/cli/verify_command.h"
 #include "accrue/cli/wrong_use.h"
+#include "accrue/data/documents/chat_format.h"
 #include "accrue/data/tokenizers/visible_text.h"
 #include "accrue/train/settings.h"
 
@@ -84,7 +85,7 @@ CLI::Validator number_from(double least, double most, const std::string& allowed
 
 void add_chat_format(CLI::App& command, std::string& format) {
     command.add_option("--chat-format", format, "Without, that of the run or of the model's own template")
-        ->check(CLI::IsMember({"chatml", "llama3", "plain"}));
+        ->check(CLI::IsMember(words_of<ChatFormat>()));
 }
 
 CLI::App* add_sample(CLI::App& app, SampleCommand& command) {
@@ -178,8 +179,8 @@ int run(int argc, char** argv) {
     add_inspect(app, commands.inspect)->callback([&] { code = run_inspect(commands.inspect); });
     add_export(app, commands.export_model)->callback([&] { code = run_export(commands.export_model); });
     add_plan_command(app, commands.plan, code);
-    const Parts parts = real_parts();
-    add_verify_command(app, commands.verify, code, parts);
+    const ProgramUnderTest program = real_program();
+    add_verify_command(app, commands.verify, code, program);
     add_demo_command(app, commands.demo, code);
     add_advise_command(app, commands.advise, code);
     add_bench_command(app, commands.bench, code);

@@ -12,7 +12,7 @@
 #include "accrue/data/tokenizers/text_stream.h"
 #include "accrue/data/tokenizers/visible_text.h"
 #include "accrue/train/chat_choice.h"
-#include "accrue/train/reader.h"
+#include "accrue/train/trained_model.h"
 
 namespace accrue {
 namespace {
@@ -47,11 +47,11 @@ ChatFormat chat_format_for(const SampleCommand& command, const TrainedModel& mod
         settings.model.from = command.folder;
     }
     const ChatChoice choice = choose_chat_format(settings);
-    if (choice.format.empty()) {
+    if (!choice.format) {
         throw Error(cat(choice.fault, " Choose one of them with --chat-format, or give the prompt as the model wants ",
                         "it, without --chat."));
     }
-    return chat_format_of(choice.format);
+    return *choice.format;
 }
 
 // What a model is to go on from, and how its text is read.

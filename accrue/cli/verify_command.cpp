@@ -35,7 +35,7 @@ VerifyObserver observer_on(StatusLine& line, bool is_terminal) {
     return observer;
 }
 
-ExitCode verify_window(const VerifyCommand& command, const Parts& parts) {
+ExitCode verify_window(const VerifyCommand& command, const ProgramUnderTest& program) {
     const bool is_folder = std::filesystem::is_directory(command.source);
     const RunFolder folder{command.source};
     if (is_folder && !std::filesystem::exists(folder.settings())) {
@@ -51,18 +51,18 @@ ExitCode verify_window(const VerifyCommand& command, const Parts& parts) {
                                 .step = command.step,
                                 .most_grains = command.grains};
     StatusLine line(stdout);
-    const VerifyReport report =
-        verify(inputs, request, parts, command.json ? VerifyObserver{} : observer_on(line, isatty(STDOUT_FILENO) != 0));
+    const VerifyReport report = verify(inputs, request, program,
+                                       command.json ? VerifyObserver{} : observer_on(line, isatty(STDOUT_FILENO) != 0));
     line.clear();
     fmt::print("{}", command.json ? to_json(report).dump(2) + "\n" : verify_tail(report));
     return report.holds() ? ExitCode::done : ExitCode::error;
 }
 
-ExitCode compare(const VerifyCommand& command, const Parts& parts) {
+ExitCode compare(const VerifyCommand& command, const ProgramUnderTest& program) {
     const bool shows = !command.json && isatty(STDOUT_FILENO) != 0;
     StatusLine line(stdout);
     const RunComparison comparison =
-        compare_runs({command.runs[0]}, {command.runs[1]}, parts, [&](const std::string& what) {
+        compare_runs({command.runs[0]}, {command.runs[1]}, program, [&](const std::string& what) {
             if (shows) {
                 line.draw({.texts = {"comparing: " + what}, .done = 0});
             }
@@ -74,11 +74,11 @@ ExitCode compare(const VerifyCommand& command, const Parts& parts) {
 
 }  // namespace
 
-ExitCode run_verify(const VerifyCommand& command, const Parts& parts) {
-    return command.runs.empty() ? verify_window(command, parts) : compare(command, parts);
+ExitCode run_verify(const VerifyCommand& command, const ProgramUnderTest& program) {
+    return command.runs.empty() ? verify_window(command, program) : compare(command, program);
 }
 
-void add_verify_command(CLI::App& app, VerifyCommand& command, ExitCode& code, const Parts& parts) {
+void add_verify_command(CLI::App& app, VerifyCommand& command, ExitCode& code, const ProgramUnderTest& program) {
     auto* verify = app.add_subcommand(
         "verify", "Compute one window in many ways and compare the bits; without a file, of the default job");
     verify->add_option("source", command.source, "A settings file, or a run folder: its newest checkpoint")
@@ -99,7 +99,7 @@ void add_verify_command(CLI::App& app, VerifyCommand& command, ExitCode& code, c
         ->excludes("--step")
         ->excludes("--grains");
     verify->footer("Exit code: 0 if everything compared is the same, 1 if not.");
-    verify->callback([&code, &command, &parts] { code = run_verify(command, parts); });
+    verify->callback([&code, &command, &program] { code = run_verify(command, program); });
 }
 
 }  // namespace accrue

@@ -20,9 +20,9 @@ struct VerifyCommand {
     bool json = false;
     std::vector<std::string> runs;  // two folders to compare instead
 };
-[[nodiscard]] ExitCode run_verify(const VerifyCommand& command, const Parts& parts);
+[[nodiscard]] ExitCode run_verify(const VerifyCommand& command, const ProgramUnderTest& program);
 
 // Declares it on the command line; `code` gets what it returns.
-void add_verify_command(CLI::App& app, VerifyCommand& command, ExitCode& code, const Parts& parts);
+void add_verify_command(CLI::App& app, VerifyCommand& command, ExitCode& code, const ProgramUnderTest& program);
 
 }  // namespace accrue

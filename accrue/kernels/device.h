@@ -5,13 +5,11 @@
 #include <string>
 
 #include "accrue/base/pool.h"
+#include "accrue/kernels/device_kind.h"
 #include "accrue/kernels/kernels.h"
 #include "accrue/kernels/workspace.h"
 
 namespace accrue {
-
-// The devices there are. To add one: its folder, a word here, and a line in each function of device.cpp.
-enum class DeviceKind { cpu, reference };
 
 // Which device a run computes on.
 struct DeviceChoice {

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
+
+#include "accrue/base/words.h"
 
 namespace accrue {
 
@@ -14,10 +15,10 @@ enum class Recompute {
     block,    // only the block's input stays
 };
 
-[[nodiscard]] std::string_view name_of(Recompute recompute);
-// The other way round; an error lists the names.
-[[nodiscard]] Recompute recompute_of(std::string_view name);
-[[nodiscard]] std::vector<std::string> recompute_names();
+[[nodiscard]] constexpr auto words_for(Recompute) {
+    return std::to_array<Word<Recompute>>(
+        {{"nothing", Recompute::nothing}, {"cheap", Recompute::cheap}, {"block", Recompute::block}});
+}
 
 // What may change between any two micro-batches, because it changes memory and time but no bits.
 struct Choices {
@@ -33,8 +34,10 @@ struct Choices {
     bool operator==(const Choices&) const = default;
 };
 
-// "kept" or "converted".
-[[nodiscard]] std::string_view name_of(Choices::WeightCopy weight_copy);
+[[nodiscard]] constexpr auto words_for(Choices::WeightCopy) {
+    return std::to_array<Word<Choices::WeightCopy>>(
+        {{"kept", Choices::WeightCopy::kept}, {"converted", Choices::WeightCopy::converted_per_tile}});
+}
 
 // An error if there are choices for some of the layers only, or no rows for the loss.
 void check_choices(const Choices& choices, int64_t layers);

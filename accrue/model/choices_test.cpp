@@ -16,14 +16,6 @@ std::string error_of(const auto& call) {
     }
 }
 
-TEST(ChoicesTest, EveryWayToRecomputeHasAName) {
-    for (const Recompute recompute : {Recompute::nothing, Recompute::cheap, Recompute::block}) {
-        EXPECT_EQ(recompute_of(name_of(recompute)), recompute);
-    }
-    EXPECT_EQ(error_of([] { (void)recompute_of("all"); }),
-              "there is no way to recompute called \"all\". Use nothing, cheap or block.");
-}
-
 TEST(ChoicesTest, AChoiceNamesEveryLayerOrNone) {
     EXPECT_NO_THROW(check_choices({}, 3));
     EXPECT_NO_THROW(check_choices({.blocks = {Recompute::nothing, Recompute::cheap, Recompute::block}}, 3));

@@ -21,78 +21,28 @@ constexpr double kHeight = 200;  // in pixels
 constexpr double kSmallestMark = 6;
 constexpr double kLargestMark = 14;
 
-// Steps that are drawn as one.
-struct Bucket {
-    int64_t count = 0;
-    double smallest = std::numeric_limits<double>::infinity();
-    double largest = -std::numeric_limits<double>::infinity();
-    double total = 0;
-
-    void add(double value) {
-        ++count;
-        smallest = std::min(smallest, value);
-        largest = std::max(largest, value);
-        total += value;
-    }
-    // Rounding may not lead out of the bucket's own range.
-    [[nodiscard]] double mean() const { return std::clamp(total / static_cast<double>(count), smallest, largest); }
-};
-
+using Bucket = ChartBucket;
 using Buckets = std::vector<Bucket>;
-
-// How steps become buckets.
-struct Grid {
-    int64_t first = 0;
-    int64_t last = 0;
-    int64_t steps_each = 1;
-
-    [[nodiscard]] size_t buckets() const { return static_cast<size_t>((last - first) / steps_each + 1); }
-    [[nodiscard]] size_t bucket_of(int64_t step) const { return static_cast<size_t>((step - first) / steps_each); }
-    [[nodiscard]] int64_t begin(size_t bucket) const { return first + static_cast<int64_t>(bucket) * steps_each; }
-    [[nodiscard]] int64_t back(size_t bucket) const { return std::min(last, begin(bucket) + (steps_each - 1)); }
-    [[nodiscard]] double middle(size_t bucket) const {
-        return static_cast<double>(begin(bucket)) + static_cast<double>(back(bucket) - begin(bucket)) / 2;
-    }
-};
 
 // What all parts of a drawing need.
 struct Drawing {
     const Chart& chart;
-    Grid grid;
-    std::vector<Buckets> series;
     ChartAxis across;
     ChartAxis up;
 
-    [[nodiscard]] double x(size_t bucket) const { return kWidth * across.place(grid.middle(bucket)); }
+    [[nodiscard]] double x(size_t bucket) const { return kWidth * across.place(chart.grid.middle(bucket)); }
     [[nodiscard]] double y(double value) const { return kHeight * (1 - up.place(value)); }
 };
-
-Grid grid_of(std::span<const int64_t> steps) {
-    const auto [first, last] = std::minmax_element(steps.begin(), steps.end());
-    return {.first = *first, .last = *last, .steps_each = steps_per_bucket(*first, *last)};
-}
-
-Buckets buckets_of(const Chart& chart, const ChartSeries& series, const Grid& grid) {
-    const bool positive_only = chart.axis == AxisKind::logarithmic && series.look != Look::marks;
-    Buckets buckets(grid.buckets());
-    for (size_t i = 0; i < chart.steps.size(); ++i) {
-        const double value = series.values[i];
-        if (!std::isnan(value) && (!positive_only || value > 0)) {
-            buckets[grid.bucket_of(chart.steps[i])].add(value);
-        }
-    }
-    return buckets;
-}
 
 bool has_values(const Buckets& buckets) {
     return std::any_of(buckets.begin(), buckets.end(), [](const Bucket& bucket) { return bucket.count > 0; });
 }
 
-ChartAxis up_axis(const Chart& chart, const std::vector<Buckets>& series) {
+ChartAxis up_axis(const Chart& chart) {
     Bucket all;
-    for (size_t i = 0; i < series.size(); ++i) {
-        for (const Bucket& bucket : series[i]) {
-            if (bucket.count > 0 && chart.series[i].look != Look::marks) {
+    for (const ChartSeries& series : chart.series) {
+        for (const Bucket& bucket : series.buckets) {
+            if (bucket.count > 0 && series.look != Look::marks) {
                 all.add(bucket.smallest);
                 all.add(bucket.largest);
             }
@@ -169,7 +119,7 @@ std::string marks_path(const Drawing& drawing, const Buckets& buckets) {
     std::string path;
     for (size_t i = 0; i < buckets.size(); ++i) {
         if (buckets[i].count > 0) {
-            const auto steps = static_cast<double>(drawing.grid.back(i) - drawing.grid.begin(i) + 1);
+            const auto steps = static_cast<double>(drawing.chart.grid.back(i) - drawing.chart.grid.begin(i) + 1);
             const double share = std::min(1.0, static_cast<double>(buckets[i].count) / steps);
             fmt::format_to(std::back_inserter(path), "M{:.1f} {}v-{:.1f}", drawing.x(i), kHeight,
                            kSmallestMark + share * (kLargestMark - kSmallestMark));
@@ -183,10 +133,10 @@ std::string path_svg(std::string_view style, const std::string& path) {
 }
 
 std::string series_svg(const Drawing& drawing, size_t index) {
-    const Buckets& buckets = drawing.series[index];
+    const Buckets& buckets = drawing.chart.series[index].buckets;
     switch (drawing.chart.series[index].look) {
         case Look::line:
-            return (drawing.grid.steps_each > 1 ? path_svg("band", band_path(drawing, buckets)) : "") +
+            return (drawing.chart.grid.steps_each() > 1 ? path_svg("band", band_path(drawing, buckets)) : "") +
                    path_svg("line", line_path(drawing, buckets)) + path_svg("line lone", lone_path(drawing, buckets));
         case Look::dashed:
             return path_svg("dashed", line_path(drawing, buckets)) +
@@ -220,12 +170,11 @@ std::string axes_svg(const Drawing& drawing) {
 // What is shown when a pointer rests on a bucket; empty for a bucket without values.
 std::string tooltip(const Drawing& drawing, size_t bucket) {
     std::string lines;
-    for (size_t i = 0; i < drawing.series.size(); ++i) {
-        const Bucket& values = drawing.series[i][bucket];
-        const ChartSeries& series = drawing.chart.series[i];
-        if (values.count == 0) {
+    for (const ChartSeries& series : drawing.chart.series) {
+        if (series.buckets.empty() || series.buckets[bucket].count == 0) {
             continue;
         }
+        const Bucket& values = series.buckets[bucket];
         lines += '\n';
         lines += series.name;
         if (series.look != Look::marks) {
@@ -240,15 +189,15 @@ std::string tooltip(const Drawing& drawing, size_t bucket) {
     if (lines.empty()) {
         return "";
     }
-    const int64_t begin = drawing.grid.begin(bucket);
-    const int64_t back = drawing.grid.back(bucket);
+    const int64_t begin = drawing.chart.grid.begin(bucket);
+    const int64_t back = drawing.chart.grid.back(bucket);
     return escape_html((begin == back ? fmt::format("step {}", begin) : fmt::format("steps {} to {}", begin, back)) +
                        lines);
 }
 
 // One stripe per bucket, as high as the chart, so that a tooltip needs no aiming.
 std::string stripes_svg(const Drawing& drawing) {
-    const size_t count = drawing.grid.buckets();
+    const size_t count = drawing.chart.grid.buckets();
     std::string svg = fmt::format("<g class=\"stripes\" stroke-width=\"{:.2f}\">", kWidth / static_cast<double>(count));
     for (size_t i = 0; i < count; ++i) {
         const std::string text = tooltip(drawing, i);
@@ -260,16 +209,15 @@ std::string stripes_svg(const Drawing& drawing) {
     return svg + "</g>";
 }
 
-std::string legend(const Chart& chart, const std::vector<Buckets>& series) {
+std::string legend(const Chart& chart) {
     constexpr const char* kClasses[] = {"line", "dashed", "points", "marks"};
     std::string items;
     int64_t shown = 0;
-    for (size_t i = 0; i < series.size(); ++i) {
-        if (has_values(series[i])) {
+    for (const ChartSeries& series : chart.series) {
+        if (has_values(series.buckets)) {
             ++shown;
-            items +=
-                fmt::format("<span class=\"key {}\">{}</span>", kClasses[static_cast<size_t>(chart.series[i].look)],
-                            escape_html(chart.series[i].name));
+            items += fmt::format("<span class=\"key {}\">{}</span>", kClasses[static_cast<size_t>(series.look)],
+                                 escape_html(series.name));
         }
     }
     return shown > 1 ? "<span class=\"legend\">" + items + "</span>" : "";
@@ -287,27 +235,36 @@ int64_t steps_per_bucket(int64_t first_step, int64_t last_step) {
     return (last_step - first_step) / kMostChartBuckets + 1;
 }
 
+void ChartBucket::add(double value) {
+    ++count;
+    smallest = std::min(smallest, value);
+    largest = std::max(largest, value);
+    total += value;
+}
+
+// Rounding may not lead out of the bucket's own range.
+double ChartBucket::mean() const {
+    return std::clamp(total / static_cast<double>(count), smallest, largest);
+}
+
+void Chart::add(size_t index, int64_t step, double value) {
+    ChartSeries& one = series[index];
+    const bool is_drawable = axis != AxisKind::logarithmic || one.look == Look::marks || value > 0;
+    if (std::isnan(value) || !is_drawable || step < grid.first || step > grid.last) {
+        return;
+    }
+    one.buckets.resize(grid.buckets());
+    one.buckets[grid.bucket_of(step)].add(value);
+}
+
 std::string chart_html(const Chart& chart) {
     const std::string nothing = "<p class=\"nothing\">No step has a value here.</p>";
-    if (chart.steps.empty() || chart.series.empty()) {
+    if (chart.series.empty() || !has_values(chart.series.front().buckets)) {
         return figure(chart, "", nothing);
     }
-    const Grid grid = grid_of(chart.steps);
-    std::vector<Buckets> series;
-    for (const ChartSeries& one : chart.series) {
-        series.push_back(buckets_of(chart, one, grid));
-    }
-    if (!has_values(series.front())) {
-        return figure(chart, "", nothing);
-    }
-    const ChartAxis up = up_axis(chart, series);
-    const Drawing drawing{.chart = chart,
-                          .grid = grid,
-                          .series = std::move(series),
-                          .across = step_axis(grid.first, grid.last),
-                          .up = up};
+    const Drawing drawing{.chart = chart, .across = step_axis(chart.grid.first, chart.grid.last), .up = up_axis(chart)};
     std::string inside;
-    for (size_t i = 0; i < drawing.series.size(); ++i) {
+    for (size_t i = 0; i < chart.series.size(); ++i) {
         inside += series_svg(drawing, i);
     }
     const std::string svg = fmt::format(
@@ -316,7 +273,7 @@ std::string chart_html(const Chart& chart) {
         "<svg viewBox=\"0 0 {3} {0}\" width=\"100%\" height=\"{0}\" "
         "preserveAspectRatio=\"none\">{4}{5}</svg></svg></div>",
         kHeight, escape_html(chart.title), axes_svg(drawing), kWidth, inside, stripes_svg(drawing));
-    return figure(chart, legend(chart, drawing.series), svg);
+    return figure(chart, legend(chart), svg);
 }
 
 }  // namespace accrue

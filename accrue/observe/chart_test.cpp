@@ -1,7 +1,7 @@
 #include "accrue/observe/chart.h"
 
 #include <cmath>
-#include <numeric>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,10 +15,24 @@ using Look = ChartSeries::Look;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-std::vector<int64_t> steps_to(int64_t last) {
-    std::vector<int64_t> steps(static_cast<size_t>(last));
-    std::iota(steps.begin(), steps.end(), 1);
-    return steps;
+// Values of a series at steps 1, 2, 3...
+struct Values {
+    std::string name;
+    std::vector<double> values;
+    Look look = Look::line;
+};
+
+std::string chart_with(const std::vector<Values>& all, AxisKind axis = AxisKind::from_zero) {
+    const auto last = std::max<int64_t>(1, std::ssize(all.front().values));
+    Chart chart{
+        .title = "t", .unit = "u", .grid = {.first = 1, .last = last}, .series = {}, .axis = axis, .width_class = "w"};
+    for (const auto& [name, values, look] : all) {
+        chart.series.push_back({name, look});
+        for (size_t i = 0; i < values.size(); ++i) {
+            chart.add(chart.series.size() - 1, static_cast<int64_t>(i) + 1, values[i]);
+        }
+    }
+    return chart_html(chart);
 }
 
 // The d of the one path of that class, or "none".
@@ -41,9 +55,7 @@ size_t count_of(const std::string& text, const std::string& part) {
 }
 
 std::string line_chart(const std::vector<double>& values, AxisKind axis = AxisKind::from_zero) {
-    const std::vector<int64_t> steps = steps_to(static_cast<int64_t>(values.size()));
-    return chart_html(
-        {.title = "t", .unit = "u", .steps = steps, .series = {{"v", values}}, .axis = axis, .width_class = "w"});
+    return chart_with({{"v", values}}, axis);
 }
 
 // The axis reaches from 0 to 4, and the drawing is 1000 wide and 200 high.
@@ -56,15 +68,16 @@ TEST(ChartTest, AMissingValueLeavesAGap) {
 }
 
 TEST(ChartTest, AMissingStepLeavesAGap) {
-    const std::vector<int64_t> steps = {1, 2, 4, 5};
-    const std::vector<double> values = {4, 2, 1, 0};
-    const std::string html = chart_html({.title = "t",
-                                         .unit = "u",
-                                         .steps = steps,
-                                         .series = {{"v", values}},
-                                         .axis = AxisKind::from_zero,
-                                         .width_class = "w"});
-    EXPECT_EQ(path_of(html, "line"), "M0.0 0.0L250.0 100.0M750.0 150.0L1000.0 200.0");
+    Chart chart{.title = "t",
+                .unit = "u",
+                .grid = {.first = 1, .last = 5},
+                .series = {{"v"}},
+                .axis = AxisKind::from_zero,
+                .width_class = "w"};
+    for (const auto& [step, value] : {std::pair{1, 4.0}, {2, 2.0}, {4, 1.0}, {5, 0.0}}) {
+        chart.add(0, step, value);
+    }
+    EXPECT_EQ(path_of(chart_html(chart), "line"), "M0.0 0.0L250.0 100.0M750.0 150.0L1000.0 200.0");
 }
 
 TEST(ChartTest, AValueBetweenGapsIsADot) {
@@ -78,17 +91,8 @@ TEST(ChartTest, ALogarithmicChartHasGapsAtZero) {
 }
 
 TEST(ChartTest, PointsAndMarksStandWhereTheirValuesAre) {
-    const std::vector<int64_t> steps = steps_to(3);
-    const std::vector<double> line = {4, 2, 1};
-    const std::vector<double> points = {kNan, 4, kNan};
-    const std::vector<double> marks = {1, kNan, 1};
     const std::string html =
-        chart_html({.title = "t",
-                    .unit = "u",
-                    .steps = steps,
-                    .series = {{"a", line}, {"b", points, Look::points}, {"c", marks, Look::marks}},
-                    .axis = AxisKind::from_zero,
-                    .width_class = "w"});
+        chart_with({{"a", {4, 2, 1}}, {"b", {kNan, 4, kNan}, Look::points}, {"c", {1, kNan, 1}, Look::marks}});
     EXPECT_EQ(path_of(html, "points"), "M500.0 0.0h0");
     EXPECT_EQ(path_of(html, "marks"), "M0.0 200v-14.0M1000.0 200v-14.0");
     EXPECT_THAT(html, HasSubstr("<title>step 1\na 4\nc</title>"));
@@ -123,13 +127,14 @@ TEST(ChartTest, WithoutValuesItSaysSo) {
 }
 
 TEST(ChartTest, NamesAreEscaped) {
-    const std::vector<int64_t> steps = {1};
-    const std::vector<double> values = {1};
-    const std::string html = chart_html({.title = "<t>",
-                                         .unit = "<u>",
-                                         .steps = steps,
-                                         .series = {{"<v>", values}, {"<x>", values, Look::dashed}},
-                                         .width_class = "\"w"});
+    Chart chart{.title = "<t>",
+                .unit = "<u>",
+                .grid = {.first = 1, .last = 1},
+                .series = {{"<v>"}, {"<x>", Look::dashed}},
+                .width_class = "\"w"};
+    chart.add(0, 1, 1);
+    chart.add(1, 1, 1);
+    const std::string html = chart_html(chart);
     for (const char* raw : {"<t>", "<u>", "<v>", "<x>", "\"\"w"}) {
         EXPECT_THAT(html, Not(HasSubstr(raw)));
     }

@@ -1,6 +1,8 @@
 #include "accrue/observe/metrics.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -12,6 +14,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/observe/metric_table.h"
 
 namespace accrue {
 namespace {
@@ -28,10 +31,25 @@ size_t begin_of_last_line(std::string_view text) {
     return end_before == std::string_view::npos ? 0 : end_before + 1;
 }
 
+// The end of a file, with at least the last two line ends that it has.
+std::string end_of(const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
+    std::string text;
+    for (int64_t length = int64_t{1} << 16; std::ssize(text) < size && begin_of_last_line(text) == 0; length *= 2) {
+        text.resize(static_cast<size_t>(std::min(size, length)));
+        file.seekg(size - std::ssize(text));
+        if (!file.read(text.data(), std::ssize(text))) {
+            throw Error(cat("cannot read the metrics of ", path.string(), "."));
+        }
+    }
+    return text;
+}
+
 bool is_kept(std::string_view line, int64_t last_step) {
     const Json json = Json::parse(line, nullptr, false);
-    return json.is_object() && json.contains("step") && json["step"].is_number_integer() &&
-           json["step"].get<int64_t>() <= last_step;
+    const auto step = json.is_object() ? json.find(Metrics::kStep.name) : json.end();
+    return step != json.end() && step->is_number_integer() && step->get<int64_t>() <= last_step;
 }
 
 }  // namespace
@@ -81,23 +99,22 @@ void MetricsFile::keep_steps(const std::filesystem::path& path, int64_t last_ste
     if (!std::filesystem::exists(path, ignored)) {
         return;
     }
-    const std::string text = read_text(path);
-    size_t kept = 0;
-    while (kept < text.size()) {
-        const size_t end = text.find('\n', kept);
-        if (end == std::string::npos || !is_kept(std::string_view(text).substr(kept, end - kept), last_step)) {
-            break;
-        }
-        kept = end + 1;
+    std::ifstream file(path, std::ios::binary);
+    int64_t kept = 0;
+    for (std::string line; std::getline(file, line) && !file.eof() && is_kept(line, last_step);) {
+        kept += std::ssize(line) + 1;
     }
-    if (kept < text.size()) {
-        cut_file(path, static_cast<int64_t>(kept));
+    if (!file.is_open() || file.bad()) {
+        throw Error(cat("cannot read the metrics of ", path.string(), "."));
+    }
+    if (kept < static_cast<int64_t>(std::filesystem::file_size(path))) {
+        cut_file(path, kept);
     }
 }
 
 std::optional<nlohmann::ordered_json> MetricsFile::last_line(const std::filesystem::path& path) {
     std::error_code ignored;
-    const std::string text = std::filesystem::exists(path, ignored) ? read_text(path) : "";
+    const std::string text = std::filesystem::exists(path, ignored) ? end_of(path) : "";
     auto json = nlohmann::ordered_json::parse(std::string_view(text).substr(begin_of_last_line(text)), nullptr, false);
     return text.ends_with('\n') && json.is_object() ? std::optional(std::move(json)) : std::nullopt;
 }

@@ -17,7 +17,7 @@ public:
     MetricsFile(const MetricsFile&) = delete;
     MetricsFile& operator=(const MetricsFile&) = delete;
 
-    // Adds one object as one line, keys in their order. The line is there whole or not at all, for readers too; NaN and
+    // Adds one object as one line, metrics (metric_table.h) in their order. The line is there whole or not at all, for readers too; NaN and
     // infinities are written as null.
     void append(const nlohmann::ordered_json& line);
 

@@ -101,6 +101,16 @@ TEST_F(MetricsTest, TheLastLineIsFoundAndReplaced) {
     }
 }
 
+TEST_F(MetricsTest, TheLastLineOfALongFileIsFound) {
+    const std::string long_line = cat("{\"step\":2,\"loss\":\"", std::string(200'000, 'x'), "\"}\n");
+    for (const std::string& last : {std::string("{\"step\":3}\n"), long_line}) {
+        write_text(path_, cat("{\"step\":1}\n", long_line, long_line, last));
+        EXPECT_EQ(MetricsFile::last_line(path_), Line::parse(last));
+    }
+    write_text(path_, long_line);
+    EXPECT_EQ(MetricsFile::last_line(path_), Line::parse(long_line));
+}
+
 TEST_F(MetricsTest, LaterStepsAreCut) {
     const std::string text = "{\"step\":1}\n{\"step\":2,\"loss\":1}\n{\"step\":3}\n";
     EXPECT_EQ(kept(text, 2), "{\"step\":1}\n{\"step\":2,\"loss\":1}\n");

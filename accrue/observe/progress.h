@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "accrue/base/clock.h"
+#include "accrue/base/long_work.h"
 #include "accrue/observe/run_watch.h"
 #include "accrue/observe/status_line.h"
 #include "accrue/observe/work_progress.h"
@@ -41,6 +43,13 @@ public:
     void first_validation(double loss);
     // For long work between two reports, which takes the bar's place while it lives; see WorkProgress.
     [[nodiscard]] WorkProgress work(std::string doing, std::string unit) const;
+    // The same while action(LongWork) does the work by all threads of the pool.
+    template <class Action>
+    auto show_work(std::string doing, std::string unit, Pool& pool, Action action) const {
+        WorkProgress bar = work(std::move(doing), std::move(unit));
+        return action(
+            LongWork{.pool = &pool, .told = [&bar](int64_t done, int64_t total) { bar.report(done, total); }});
+    }
     // Prints a whole line, above the bar where there is one.
     void note(const std::string& line) { line_.note(line); }
     // A piece of text that comes bit by bit, after the last report.

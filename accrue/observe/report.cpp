@@ -1,57 +1,23 @@
 #include "accrue/observe/report.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <span>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "accrue/base/bytes.h"
 #include "accrue/observe/chart.h"
-#include "accrue/observe/history.h"
 #include "accrue/observe/html_text.h"
+#include "accrue/observe/metrics_rows.h"
 #include "accrue/observe/report_style.h"
+#include "accrue/observe/run_figures.h"
 
 namespace accrue {
 namespace {
 
-using Column = std::span<const double>;
 using Look = ChartSeries::Look;
-
-constexpr size_t kLastSteps = 10;
-
-std::vector<double> present(Column column) {
-    std::vector<double> values;
-    std::copy_if(column.begin(), column.end(), std::back_inserter(values),
-                 [](double value) { return !std::isnan(value); });
-    return values;
-}
-
-double total(Column column) {
-    double sum = 0;
-    for (const double value : present(column)) {
-        sum += value;
-    }
-    return sum;
-}
-
-double largest(Column column) {
-    const std::vector<double> values = present(column);
-    return values.empty() ? kNothing : *std::max_element(values.begin(), values.end());
-}
-
-// Of an even number of values, the mean of the two in the middle.
-double median(Column column) {
-    std::vector<double> values = present(column);
-    if (values.empty()) {
-        return kNothing;
-    }
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return values.size() % 2 == 1 ? *middle : (*std::max_element(values.begin(), middle) + *middle) / 2;
-}
 
 std::string bytes_text(double bytes) {
     return bytes >= 0 && bytes < 0x1p62 ? format_bytes(static_cast<int64_t>(bytes)) : number_text(kNothing);
@@ -66,133 +32,149 @@ std::string loss_text(double loss) {
     return fixed_text(loss, 4);
 }
 
-// The first and the last value of a column; `before` is first where it is given.
-std::string change_html(Column column, double before = kNothing) {
-    std::vector<double> values = present(column);
-    if (!std::isnan(before)) {
-        values.insert(values.begin(), before);
+// `before` comes first where it is given.
+std::string change_html(const FirstAndLast& values, double before = kNothing) {
+    FirstAndLast all;
+    for (const double value : {before, values.first, values.last}) {
+        all.add(value);
     }
-    if (values.empty()) {
-        return number_text(kNothing);
-    }
-    return values.size() == 1 ? loss_text(values.front())
-                              : loss_text(values.front()) + "<i>\u2192</i>" + loss_text(values.back());
+    all.count -= values.count == 1 ? 1 : 0;  // its first value is its last
+    return all.count > 1 ? loss_text(all.first) + "<i>\u2192</i>" + loss_text(all.last) : loss_text(all.first);
 }
 
 std::string figure_html(std::string_view label, std::string_view value_html) {
     return fmt::format("<div><span>{}</span><b>{}</b></div>\n", escape_html(label), value_html);
 }
 
-std::string figures_html(const RunHistory& history) {
-    const int64_t steps = *std::max_element(history.steps.begin(), history.steps.end());
-    return "<section class=\"figures\">\n" + figure_html("Training loss", change_html(history.loss)) +
-           figure_html("Validation loss", change_html(history.validation_loss, history.validation_before)) +
-           figure_html("Optimizer steps", number_text(static_cast<double>(steps))) +
-           figure_html("Tokens", short_number_text(total(history.tokens))) +
-           figure_html("Time in steps", duration_text(total(history.seconds))) +
-           figure_html("Tokens per second, median", short_number_text(median(history.tokens_per_second))) +
-           figure_html("Updates per hour, median", short_number_text(median(history.updates_per_hour))) +
-           figure_html("Peak memory", bytes_text(largest(history.peak_bytes))) +
-           figure_html("Skipped windows", number_text(total(history.skipped))) +
-           figure_html("Replays", number_text(total(history.replays))) + "</section>\n";
+std::string figures_html(const RunFigures& run) {
+    return "<section class=\"figures\">\n" + figure_html("Training loss", change_html(run.loss)) +
+           figure_html("Validation loss", change_html(run.validation_loss, run.validation_before)) +
+           figure_html("Optimizer steps", number_text(static_cast<double>(run.last_step))) +
+           figure_html("Tokens", short_number_text(run.tokens)) +
+           figure_html("Time in steps", duration_text(run.seconds)) +
+           figure_html("Tokens per second, median", short_number_text(run.tokens_per_second.median())) +
+           figure_html("Updates per hour, median", short_number_text(run.updates_per_hour.median())) +
+           figure_html("Peak memory", bytes_text(run.peak_bytes)) +
+           figure_html("Skipped windows", number_text(run.skipped)) + figure_html("Replays", number_text(run.replays)) +
+           "</section>\n";
 }
 
-// The history as charts show it: the state before the first step is step 0, of which only the validation loss is known.
-RunHistory with_step_zero(RunHistory history) {
-    if (std::isnan(history.validation_before)) {
-        return history;
-    }
-    history.steps.insert(history.steps.begin(), 0);
-    history.validation_loss.insert(history.validation_loss.begin(), history.validation_before);
-    for (auto column : {&RunHistory::loss, &RunHistory::tokens, &RunHistory::grains, &RunHistory::rate,
-                        &RunHistory::grad_norm, &RunHistory::clipped, &RunHistory::noise_scale, &RunHistory::skipped,
-                        &RunHistory::replays, &RunHistory::seconds, &RunHistory::tokens_per_second,
-                        &RunHistory::updates_per_hour, &RunHistory::peak_bytes}) {
-        (history.*column).insert((history.*column).begin(), kNothing);
-    }
-    return history;
+// Which value of a step a chart shows, and how.
+struct DrawnColumn {
+    const char* name;
+    double MetricsRow::*value;
+    Look look = Look::line;
+};
+struct DrawnChart {
+    const char* title;
+    const char* unit;
+    AxisKind axis;
+    const char* width_class;
+    std::vector<DrawnColumn> columns;
+};
+
+std::vector<DrawnChart> drawn_charts() {
+    return {{"Loss",
+             "nats per token",
+             AxisKind::from_data,
+             "full",
+             {{"training", &MetricsRow::loss},
+              {"validation", &MetricsRow::validation_loss, Look::points},
+              {"skipped", &MetricsRow::skipped, Look::marks}}},
+            {"Gradient norm",
+             "before clipping",
+             AxisKind::from_zero,
+             "half",
+             {{"norm", &MetricsRow::grad_norm}, {"clipped", &MetricsRow::clipped, Look::marks}}},
+            {"Noise scale",
+             "tokens",
+             AxisKind::logarithmic,
+             "half",
+             {{"noise scale", &MetricsRow::noise_scale}, {"window", &MetricsRow::tokens, Look::dashed}}},
+            {"Learning rate", "", AxisKind::from_zero, "third", {{"rate", &MetricsRow::rate}}},
+            {"Time per step", "seconds", AxisKind::from_zero, "third", {{"seconds", &MetricsRow::seconds}}},
+            {"Throughput",
+             "tokens per second",
+             AxisKind::from_zero,
+             "third",
+             {{"tokens per second", &MetricsRow::tokens_per_second}}}};
 }
 
-std::string charts_html(const RunHistory& history) {
-    const std::vector<Chart> charts = {
-        {.title = "Loss",
-         .unit = "nats per token",
-         .steps = history.steps,
-         .series = {{"training", history.loss},
-                    {"validation", history.validation_loss, Look::points},
-                    {"skipped", history.skipped, Look::marks}},
-         .width_class = "full"},
-        {.title = "Gradient norm",
-         .unit = "before clipping",
-         .steps = history.steps,
-         .series = {{"norm", history.grad_norm}, {"clipped", history.clipped, Look::marks}},
-         .axis = AxisKind::from_zero,
-         .width_class = "half"},
-        {.title = "Noise scale",
-         .unit = "tokens",
-         .steps = history.steps,
-         .series = {{"noise scale", history.noise_scale}, {"window", history.tokens, Look::dashed}},
-         .axis = AxisKind::logarithmic,
-         .width_class = "half"},
-        {.title = "Learning rate",
-         .unit = "",
-         .steps = history.steps,
-         .series = {{"rate", history.rate}},
-         .axis = AxisKind::from_zero,
-         .width_class = "third"},
-        {.title = "Time per step",
-         .unit = "seconds",
-         .steps = history.steps,
-         .series = {{"seconds", history.seconds}},
-         .axis = AxisKind::from_zero,
-         .width_class = "third"},
-        {.title = "Throughput",
-         .unit = "tokens per second",
-         .steps = history.steps,
-         .series = {{"tokens per second", history.tokens_per_second}},
-         .axis = AxisKind::from_zero,
-         .width_class = "third"},
-    };
-    const auto [first, last] = std::minmax_element(history.steps.begin(), history.steps.end());
-    const int64_t steps_each = steps_per_bucket(*first, *last);
-    std::string html = fmt::format(
-        "<h2>Over optimizer steps{}</h2>\n<section class=\"charts\">\n",
-        steps_each > 1
-            ? fmt::format(" <small>lines are means of {} steps, bands reach from the smallest to the largest</small>",
-                          number_text(static_cast<double>(steps_each)))
-            : "");
-    for (const Chart& chart : charts) {
-        html += chart_html(chart);
+// The charts of a run whose range of steps is known. The state before the first step is step 0, of which only the
+// validation loss is known.
+class ReportCharts {
+public:
+    explicit ReportCharts(const RunFigures& run) {
+        const bool has_step_zero = !std::isnan(run.validation_before);
+        grid_ = {.first = has_step_zero ? 0 : run.first_step, .last = run.last_step};
+        for (const DrawnChart& drawn : drawn_) {
+            Chart& chart = charts_.emplace_back(Chart{.title = drawn.title,
+                                                      .unit = drawn.unit,
+                                                      .grid = grid_,
+                                                      .series = {},
+                                                      .axis = drawn.axis,
+                                                      .width_class = drawn.width_class});
+            for (const DrawnColumn& column : drawn.columns) {
+                chart.series.push_back({column.name, column.look});
+            }
+        }
+        if (has_step_zero) {
+            add({.step = 0, .validation_loss = run.validation_before});
+        }
     }
-    return html + "</section>\n";
-}
 
-std::string note_of(const RunHistory& history, size_t row) {
-    std::string note = std::isnan(history.skipped[row]) ? "" : "skipped ";
-    note += std::isnan(history.clipped[row]) ? "" : "clipped ";
-    note += history.replays[row] > 0 ? fmt::format("replays: {}", number_text(history.replays[row])) : "";
+    void add(const MetricsRow& row) {
+        for (size_t chart = 0; chart < charts_.size(); ++chart) {
+            for (size_t column = 0; column < drawn_[chart].columns.size(); ++column) {
+                charts_[chart].add(column, row.step, row.*drawn_[chart].columns[column].value);
+            }
+        }
+    }
+
+    [[nodiscard]] std::string html() const {
+        const int64_t steps_each = grid_.steps_each();
+        std::string html = fmt::format(
+            "<h2>Over optimizer steps{}</h2>\n<section class=\"charts\">\n",
+            steps_each > 1
+                ? fmt::format(
+                      " <small>lines are means of {} steps, bands reach from the smallest to the largest</small>",
+                      number_text(static_cast<double>(steps_each)))
+                : "");
+        for (const Chart& chart : charts_) {
+            html += chart_html(chart);
+        }
+        return html + "</section>\n";
+    }
+
+private:
+    std::vector<DrawnChart> drawn_ = drawn_charts();
+    ChartGrid grid_;
+    std::vector<Chart> charts_;
+};
+
+std::string note_of(const MetricsRow& row) {
+    std::string note = std::isnan(row.skipped) ? "" : "skipped ";
+    note += std::isnan(row.clipped) ? "" : "clipped ";
+    note += row.replays > 0 ? fmt::format("replays: {}", number_text(row.replays)) : "";
     return note;
 }
 
-std::string last_steps_html(const RunHistory& history) {
-    const size_t rows = history.steps.size();
-    const size_t first = rows - std::min(rows, kLastSteps);
+std::string last_steps_html(const RunFigures& run) {
     std::string html = "<h2>Last steps</h2>\n<div class=\"table\"><table>\n<tr>";
     for (const char* name : {"step", "loss", "validation", "gradient norm", "noise scale", "rate", "tokens", "seconds",
                              "tokens/s", "notes"}) {
         html += fmt::format("<th>{}</th>", name);
     }
     html += "</tr>\n";
-    for (size_t row = first; row < rows; ++row) {
-        html += fmt::format("<tr><td>{}</td>", history.steps[row]);
+    for (const MetricsRow& row : run.last_rows) {
+        html += fmt::format("<tr><td>{}</td>", row.step);
         for (const std::string& text :
-             {loss_text(history.loss[row]), loss_text(history.validation_loss[row]),
-              fixed_text(history.grad_norm[row], 4), fixed_text(history.noise_scale[row], 1),
-              number_text(history.rate[row]), number_text(history.tokens[row]), fixed_text(history.seconds[row], 3),
-              fixed_text(history.tokens_per_second[row], 1)}) {
+             {loss_text(row.loss), loss_text(row.validation_loss), fixed_text(row.grad_norm, 4),
+              fixed_text(row.noise_scale, 1), number_text(row.rate), number_text(row.tokens),
+              fixed_text(row.seconds, 3), fixed_text(row.tokens_per_second, 1)}) {
             html += fmt::format("<td>{}</td>", text);
         }
-        html += fmt::format("<td>{}</td></tr>\n", escape_html(note_of(history, row)));
+        html += fmt::format("<td>{}</td></tr>\n", escape_html(note_of(row)));
     }
     return html + "</table></div>\n";
 }
@@ -206,18 +188,18 @@ std::string facts_html(const ReportFacts& facts) {
 }
 
 // What a reader should know about the file itself; empty if there is nothing.
-std::string notice_html(const RunHistory& history, const std::filesystem::path& metrics_file) {
+std::string notice_html(const MetricsReading& reading, const std::filesystem::path& metrics_file) {
     const std::string name = metrics_file.string();
     std::string text;
-    if (!history.readable) {
+    if (!reading.is_whole) {
         text = fmt::format("The metrics file {} could not be read{}", name,
-                           history.steps.empty() ? "." : " to its end: what follows is its readable part.");
-    } else if (history.steps.empty()) {
+                           reading.rows == 0 ? "." : " to its end: what follows is its readable part.");
+    } else if (reading.rows == 0) {
         text = fmt::format("The metrics file {} has no optimizer step yet.", name);
     }
-    if (history.unusable_lines > 0) {
+    if (reading.unusable_lines > 0) {
         text += fmt::format("{}Lines of {} that are not whole or have no step, and are left out here: {}.",
-                            text.empty() ? "" : " ", name, history.unusable_lines);
+                            text.empty() ? "" : " ", name, reading.unusable_lines);
     }
     return text.empty() ? "" : fmt::format("<p class=\"notice\">{}</p>\n", escape_html(text));
 }
@@ -225,7 +207,8 @@ std::string notice_html(const RunHistory& history, const std::filesystem::path& 
 }  // namespace
 
 std::string report_html(const std::filesystem::path& metrics_file, const ReportFacts& facts) {
-    const RunHistory history = read_history(metrics_file);
+    RunFigures run;
+    const MetricsReading reading = read_metrics(metrics_file, [&](const MetricsRow& row) { run.add(row); });
     std::string html = fmt::format(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -233,11 +216,11 @@ std::string report_html(const std::filesystem::path& metrics_file, const ReportF
         "<body>\n<main>\n<h1>{0}</h1>\n",
         escape_html(facts.title), kReportStyle);
     html += facts_html(facts);
-    html += notice_html(history, metrics_file);
-    if (!history.steps.empty()) {
-        html += figures_html(history);
-        html += charts_html(with_step_zero(history));
-        html += last_steps_html(history);
+    html += notice_html(reading, metrics_file);
+    if (run.rows > 0) {
+        ReportCharts charts(run);
+        (void)read_metrics(metrics_file, [&](const MetricsRow& row) { charts.add(row); });
+        html += figures_html(run) + charts.html() + last_steps_html(run);
     }
     return html + "</main>\n</body>\n</html>\n";
 }

@@ -1,7 +1,6 @@
 #include "accrue/train/engine.h"
 
 #include <algorithm>
-#include <map>
 
 #include "accrue/base/hash.h"
 #include "accrue/base/random.h"
@@ -15,10 +14,6 @@ namespace {
 // all in attention, whose items are heads.
 constexpr int64_t kMicroBatchRows = 1024;
 constexpr int64_t kThreadRows = 256;
-
-DType dtype_of_settings(const Settings& settings) {
-    return settings.compute.dtype == "bf16" ? DType::bf16 : DType::fp32;
-}
 
 std::vector<SumTensor> sum_tensors(const ParameterList& list) {
     std::vector<SumTensor> tensors;
@@ -42,15 +37,6 @@ std::vector<OptimizedTensor> optimized_tensors(const ParameterList& list) {
     return tensors;
 }
 
-SumKind sum_kind_of(const std::string& sums) {
-    static const std::map<std::string, SumKind> kKinds = {{"exact", SumKind::exact},
-                                                          {"fp32", SumKind::fp32},
-                                                          {"bf16", SumKind::bf16},
-                                                          {"bf16-stochastic", SumKind::bf16_stochastic},
-                                                          {"bf16-kahan", SumKind::bf16_kahan}};
-    return kKinds.at(sums);
-}
-
 // Each use of the seed has a number of its own, so that no two see the same random bits.
 uint64_t seed_for(const Settings& settings, uint64_t use) {
     return mix(static_cast<uint64_t>(settings.run.seed), use);
@@ -61,31 +47,26 @@ constexpr uint64_t kMomentRounding = 0x6d6f6d65;
 
 std::unique_ptr<Optimizer> make_optimizer(const Settings& all, const ParameterList& list, Kernels& kernels) {
     const Settings::Optimizer& settings = all.optimizer;
-    const MomentFormat moments = settings.moments == "8bit" ? MomentFormat::eight_bits : MomentFormat::fp32;
     const uint64_t rounding_seed = seed_for(all, kMomentRounding);
-    if (settings.name == "sgd") {
+    if (settings.name == OptimizerKind::sgd) {
         return std::make_unique<Sgd>(
             Sgd::Options{.momentum = settings.momentum,
                          .kind = settings.nesterov ? SgdSettings::Kind::nesterov : SgdSettings::Kind::plain,
                          .weight_decay = settings.weight_decay,
-                         .moments = moments,
+                         .moments = settings.moments,
                          .rounding_seed = rounding_seed},
             optimized_tensors(list), list.gradient_elements, kernels);
     }
     return std::make_unique<AdamW>(AdamW::Options{.beta1 = settings.beta1,
                                                   .epsilon = settings.epsilon,
                                                   .weight_decay = settings.weight_decay,
-                                                  .moments = moments,
+                                                  .moments = settings.moments,
                                                   .rounding_seed = rounding_seed},
                                    optimized_tensors(list), list.gradient_elements, kernels);
 }
 
 Schedule schedule_of(const Settings::Schedule& settings) {
-    static const std::map<std::string, Schedule::Kind> kKinds = {{"constant", Schedule::Kind::constant},
-                                                                 {"linear", Schedule::Kind::linear},
-                                                                 {"cosine", Schedule::Kind::cosine},
-                                                                 {"wsd", Schedule::Kind::wsd}};
-    return {.kind = kKinds.at(settings.kind),
+    return {.kind = settings.kind,
             .steps = settings.steps,
             .warmup_steps = settings.warmup_steps,
             .final_fraction = settings.final_fraction,
@@ -99,12 +80,10 @@ double rate_for_tokens(const Engine::Rules::TunedRate& tuned, int64_t tokens) {
 }
 
 Engine::Rules rules_of(const Settings& settings, int64_t longest_sample) {
-    static const std::map<std::string, RateRule> kRules = {
-        {"none", RateRule::none}, {"sqrt", RateRule::sqrt}, {"linear", RateRule::linear}};
     const auto& window = settings.window;
     const auto& optimizer = settings.optimizer;
     const Engine::Rules::TunedRate tuned{.rate = optimizer.rate,
-                                         .rule = kRules.at(optimizer.rate_rule),
+                                         .rule = optimizer.rate_rule,
                                          .samples = optimizer.rate_samples,
                                          .sample_tokens = longest_sample};
     return {.window = window_size_of(window),
@@ -141,11 +120,15 @@ double Engine::Rules::rate_of(const Window& taken, int64_t counted_tokens) const
                              : scaled_rate(tuned.rate, tuned.rule, static_cast<double>(taken.samples), tuned.samples);
 }
 
+DeviceChoice device_of(const Settings::Compute& compute) {
+    return {.kind = compute.device, .instruction_set = compute.instruction_set};
+}
+
 WindowSize window_size_of(const Settings::Window& settings) {
     return {.samples = settings.samples,
             .tokens = settings.tokens,
             .grain_samples = settings.grain_samples,
-            .last = settings.last == "drop" ? WindowSize::Last::dropped : WindowSize::Last::kept};
+            .last = settings.last};
 }
 
 int64_t default_micro_batch_grains(const Settings& settings, int64_t longest_sample, int threads) {
@@ -155,8 +138,8 @@ int64_t default_micro_batch_grains(const Settings& settings, int64_t longest_sam
 
 Choices choices_of(const Settings& settings, int64_t blocks) {
     Choices choices;
-    if (settings.compute.recompute != "auto") {
-        choices.blocks.assign(static_cast<size_t>(blocks), recompute_of(settings.compute.recompute));
+    if (settings.compute.recompute) {
+        choices.blocks.assign(static_cast<size_t>(blocks), *settings.compute.recompute);
     }
     return choices;
 }
@@ -169,15 +152,14 @@ Engine::Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_
                Kernels& kernels_to_use, const Choices& choices)
     : kernels(kernels_to_use),
       spec(std::move(model_spec)),
-      model(spec->make({.dtype = dtype_of_settings(settings),
+      model(spec->make({.dtype = settings.compute.dtype,
                         .longest_sample = longest_sample,
                         .dropout_seed = seed_for(settings, kDropout)},
                        kernels)),
-      sum(sum_tensors(model->parameters()), model->parameters().gradient_elements, sum_kind_of(settings.compute.sums),
-          kernels),
+      sum(sum_tensors(model->parameters()), model->parameters().gradient_elements, settings.compute.sums, kernels),
       optimizer(make_optimizer(settings, model->parameters(), kernels)),
       rules(rules_of(settings, longest_sample)),
-      dtype_(dtype_of_settings(settings)),
+      dtype_(settings.compute.dtype),
       master_(take_matrix<float>(kernels.arena(), 1, model->parameters().flat_elements)) {
     weights.master = master_.view;
     fill_zero(kernels, master_.block);

@@ -7,6 +7,7 @@
 #include "accrue/accumulate/gradient_sum.h"
 #include "accrue/accumulate/window.h"
 #include "accrue/accumulate/window_record.h"
+#include "accrue/kernels/device.h"
 #include "accrue/model/model_spec.h"
 #include "accrue/optim/optimizer.h"
 #include "accrue/optim/schedule.h"
@@ -98,10 +99,13 @@ private:
 // Flat weights on a device.
 [[nodiscard]] PutWeights put_into(Kernels& kernels, View<float> flat);
 
+// What the settings say about the device.
+[[nodiscard]] DeviceChoice device_of(const Settings::Compute& compute);
+
 // How large the settings want windows; window.grain_samples must be resolved.
 [[nodiscard]] WindowSize window_size_of(const Settings::Window& settings);
 
-// What the settings say about recomputing, for a model of so many blocks. "auto" recomputes nothing.
+// What the settings say about recomputing, for a model of so many blocks. Where they leave it open, nothing.
 [[nodiscard]] Choices choices_of(const Settings& settings, int64_t blocks);
 
 // Grains per micro-batch when the settings leave it open: enough for 1,024 rows, with many threads for 256 of each.

@@ -12,7 +12,7 @@ constexpr int64_t kLongest = 32;
 
 class EngineTest : public testing::Test {
 protected:
-    Engine engine(const std::string& dtype) {
+    Engine engine(DType dtype) {
         Settings settings;
         settings.window.grain_samples = 1;
         settings.compute.dtype = dtype;
@@ -26,7 +26,7 @@ protected:
 };
 
 TEST_F(EngineTest, ChoosingGivesTheCopyOfTheWeightsBackAndTakesItAgain) {
-    Engine engine = this->engine("bf16");
+    Engine engine = this->engine(DType::bf16);
     const int64_t with_copy = arena_.bytes_in_use();
     const int64_t elements = engine.model->parameters().flat_elements;
     engine.choose(converted_);
@@ -47,14 +47,14 @@ TEST_F(EngineTest, ChoosingGivesTheCopyOfTheWeightsBackAndTakesItAgain) {
 }
 
 TEST_F(EngineTest, InFp32ThereIsNoCopyToGiveBack) {
-    Engine engine = this->engine("fp32");
+    Engine engine = this->engine(DType::fp32);
     const int64_t before = arena_.bytes_in_use();
     engine.choose(converted_);
     EXPECT_EQ(arena_.bytes_in_use(), before);
 }
 
 TEST_F(EngineTest, AChoiceThatDoesNotFitTheModelLeavesAllAsItWas) {
-    Engine engine = this->engine("bf16");
+    Engine engine = this->engine(DType::bf16);
     Choices wrong = converted_;
     wrong.blocks = {Recompute::block};
     EXPECT_THROW(engine.choose(wrong), Error);
@@ -65,7 +65,7 @@ TEST_F(EngineTest, AChoiceThatDoesNotFitTheModelLeavesAllAsItWas) {
 TEST_F(EngineTest, TheSettingSaysWhatEveryLayerRecomputes) {
     Settings settings;
     EXPECT_EQ(choices_of(settings, 3), Choices{});
-    settings.compute.recompute = "block";
+    settings.compute.recompute = Recompute::block;
     EXPECT_EQ(choices_of(settings, 3).blocks, std::vector<Recompute>(3, Recompute::block));
 }
 

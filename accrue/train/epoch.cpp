@@ -2,7 +2,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/train/engine.h"
-#include "accrue/train/start.h"
+#include "accrue/train/initial_weights.h"
 
 namespace accrue {
 namespace {
@@ -53,7 +53,7 @@ int64_t tokens_up_to(int64_t enough, const Dataset& data) {
 }  // namespace
 
 void check_epoch(const Settings::Window& settings, const Dataset& data) {
-    if (settings.last != "drop") {
+    if (settings.last != WindowSize::Last::dropped) {
         return;
     }
     const bool by_tokens = settings.tokens > 0;
@@ -83,7 +83,7 @@ std::string epoch_text(const Settings& settings, const Dataset& data) {
         cat("the data has ", epoch.all, unit, ": ", by_tokens ? "the first" : "each", " epoch is ", epoch.whole_windows,
             epoch.whole_windows == 1 ? " window of " : " windows of ", by_tokens ? "at least " : "", size);
     if (epoch.rest > 0) {
-        text += settings.window.last == "drop"
+        text += settings.window.last == WindowSize::Last::dropped
                     ? cat(", and ", epoch.rest, by_tokens ? " tokens" : " samples", " are left out")
                     : cat(" and a last one of ", epoch.rest);
     }

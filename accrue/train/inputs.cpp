@@ -11,8 +11,9 @@
 #include "accrue/data/tokenizers/tokenizer_files.h"
 #include "accrue/train/chat_choice.h"
 #include "accrue/train/epoch.h"
+#include "accrue/train/initial_weights.h"
 #include "accrue/train/run_folder.h"
-#include "accrue/train/start.h"
+#include "accrue/train/settings_words.h"
 #include "accrue/train/state.h"
 
 namespace accrue {
@@ -210,7 +211,7 @@ Corpus open_run_files(const Settings& settings, const std::vector<std::string>& 
     const bool only_rows = std::all_of(files.begin(), files.end(), [](const std::filesystem::path& file) {
         return file.extension() == ".safetensors";
     });
-    if (only_rows && settings.data.layout == "packed" && settings.data.validation_fraction == 0) {
+    if (only_rows && settings.data.layout == Layout::packed && settings.data.validation_fraction == 0) {
         return {.train = open_token_rows(files), .validation = nullptr, .rebuilt_because = {}};
     }
     const ChatChoice chat = choose_chat_format(settings);
@@ -221,10 +222,10 @@ Corpus open_run_files(const Settings& settings, const std::vector<std::string>& 
     return open_corpus({.files = files,
                         .cache_folder = cache_folder_of(settings),
                         .sequence_length = settings.data.sequence_length,
-                        .layout = settings.data.layout == "padded" ? Layout::padded : Layout::packed,
+                        .layout = settings.data.layout,
                         .reset_attention = settings.data.reset_attention,
                         .validation_fraction = settings.data.validation_fraction,
-                        .reader = {.chat_format = chat.format,
+                        .reader = {.chat_format = chat.format ? std::string(word_of(*chat.format)) : "",
                                    .skip_bad = settings.data.skip_bad,
                                    .chat_fault = chat.fault.empty() ? "" : chat.fault + kHowToChoose},
                         .end_token = {},
@@ -277,7 +278,7 @@ RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress, 
     RunInputs inputs;
     inputs.tokenizer = open_run_tokenizer(settings);
     const ChatChoice chat = choose_chat_format(settings);
-    settings.data.chat_format = chat.format.empty() ? settings.data.chat_format : chat.format;
+    settings.data.chat_format = chat.format;
     if (settings.data.train.empty()) {
         inputs.train = story_data(*inputs.tokenizer, 0, kStoryBytes, settings.data.sequence_length);
     } else {
@@ -302,8 +303,8 @@ RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress, 
         check_tokens(*inputs.validation, *inputs.model);
     }
     // Decided once: a run that is continued finds it in its run.toml and does not look at the folder's weights again.
-    if (settings.model.weights == "auto" && !settings.model.from.empty()) {
-        settings.model.weights = starts_fresh(settings.model) ? "fresh" : "loaded";
+    if (!settings.model.weights && !settings.model.from.empty()) {
+        settings.model.weights = starts_fresh(settings.model) ? InitialWeights::fresh : InitialWeights::loaded;
     }
     check_epoch(settings.window, *inputs.train);
     if (settings.window.grain_samples == 0) {

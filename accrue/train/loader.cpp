@@ -95,4 +95,8 @@ TokenBatch LongestSamples::load(const Window& window, std::span<const int64_t> g
     return batch;
 }
 
+SampleOrder sample_order_of(const Settings& settings, int64_t samples) {
+    return {settings.data.order, static_cast<uint64_t>(settings.run.seed), samples};
+}
+
 }  // namespace accrue

@@ -7,6 +7,7 @@
 #include "accrue/data/samples/dataset.h"
 #include "accrue/dist/assignment.h"
 #include "accrue/model/model.h"
+#include "accrue/train/settings.h"
 
 namespace accrue {
 
@@ -56,6 +57,9 @@ private:
     const Dataset& data_;
     SampleOrder order_;
 };
+
+// The order in which a run takes so many samples.
+[[nodiscard]] SampleOrder sample_order_of(const Settings& settings, int64_t samples);
 
 // Made-up grains in which every sample has the same length: the largest shape a run can meet, for planning.
 class LongestSamples final : public BatchSource {

@@ -4,65 +4,68 @@
 
 #include <nlohmann/json.hpp>
 
+#include "accrue/observe/metric_table.h"
+
 namespace accrue {
 namespace {
 
-nlohmann::ordered_json number_or_null(const std::optional<double>& value) {
-    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+using Line = nlohmann::ordered_json;
+
+void put(Line& line, const Metric& metric, const auto& value) {
+    line[metric.name] = value;
+}
+
+// Nothing is null, or no entry at all: as the metric says.
+template <class Value>
+void put(Line& line, const Metric& metric, const std::optional<Value>& value) {
+    if (value || metric.presence != Metric::Presence::sometimes) {
+        line[metric.name] = value ? Line(*value) : Line(nullptr);
+    }
 }
 
 }  // namespace
 
 nlohmann::ordered_json metrics_line(const StepReport& report, const StepSurroundings& around) {
-    nlohmann::ordered_json line;
-    line["step"] = report.step;
-    line["epoch"] = report.window.first.epoch;
-    line["loss"] = number_or_null(report.loss);
-    if (around.validation_loss) {
-        line["validation_loss"] = *around.validation_loss;
-    }
-    if (around.validation_loss_before) {
-        line["validation_loss_before"] = *around.validation_loss_before;
-    }
-    line["tokens"] = report.tokens;
-    line["samples"] = report.window.samples;
-    line["grains"] = report.window.grains();
-    line["micro_batches"] = report.micro_batches;
-    line["rate"] = report.rate;
-    line["beta2"] = report.beta2;
-    line["grad_norm"] = number_or_null(report.grad_norm);
-    line["clipped"] = report.clipped;
-    line["grain_norm_mean"] = report.grains.norm_mean;
-    line["grain_norm_variance"] = report.grains.norm_variance;
-    line["noise_scale"] = number_or_null(report.grains.noise_scale);
-    line["skipped"] = report.skipped;
-    line["replays"] = report.replays;
-    if (around.weights_hash) {
-        line["weights_hash"] = *around.weights_hash;
-    }
-    line["seconds"] = report.seconds;
-    line["grain_seconds_mean"] = report.grain_seconds_mean;
-    line["grain_seconds_max"] = report.grain_seconds_max;
-    line["data_wait_seconds"] = report.data_wait_seconds;
-    if (around.epoch_seconds) {
-        line["epoch_seconds"] = *around.epoch_seconds;
-    }
-    if (around.startup_seconds) {
-        line["startup_seconds"] = *around.startup_seconds;
-    }
-    line["tokens_per_second"] = static_cast<double>(report.tokens) / report.seconds;
-    line["updates_per_hour"] = 3600.0 / report.seconds;
-    line["peak_bytes"] = around.peak_bytes;
-    line["memory_efficiency"] = static_cast<double>(around.planned_bytes) / static_cast<double>(around.peak_bytes);
+    Line line;
+    put(line, Metrics::kStep, report.step);
+    put(line, Metrics::kEpoch, report.window.first.epoch);
+    put(line, Metrics::kLoss, report.loss);
+    put(line, Metrics::kValidationLoss, around.validation_loss);
+    put(line, Metrics::kValidationLossBefore, around.validation_loss_before);
+    put(line, Metrics::kTokens, report.tokens);
+    put(line, Metrics::kSamples, report.window.samples);
+    put(line, Metrics::kGrains, report.window.grains());
+    put(line, Metrics::kMicroBatches, report.micro_batches);
+    put(line, Metrics::kRate, report.rate);
+    put(line, Metrics::kBeta2, report.beta2);
+    put(line, Metrics::kGradNorm, report.grad_norm);
+    put(line, Metrics::kClipped, report.clipped);
+    put(line, Metrics::kGrainNormMean, report.grains.norm_mean);
+    put(line, Metrics::kGrainNormVariance, report.grains.norm_variance);
+    put(line, Metrics::kNoiseScale, report.grains.noise_scale);
+    put(line, Metrics::kSkipped, report.skipped);
+    put(line, Metrics::kReplays, report.replays);
+    put(line, Metrics::kWeightsHash, around.weights_hash);
+    put(line, Metrics::kSeconds, report.seconds);
+    put(line, Metrics::kGrainSecondsMean, report.grain_seconds_mean);
+    put(line, Metrics::kGrainSecondsMax, report.grain_seconds_max);
+    put(line, Metrics::kDataWaitSeconds, report.data_wait_seconds);
+    put(line, Metrics::kEpochSeconds, around.epoch_seconds);
+    put(line, Metrics::kStartupSeconds, around.startup_seconds);
+    put(line, Metrics::kTokensPerSecond, static_cast<double>(report.tokens) / report.seconds);
+    put(line, Metrics::kUpdatesPerHour, 3600.0 / report.seconds);
+    put(line, Metrics::kPeakBytes, around.peak_bytes);
+    put(line, Metrics::kMemoryEfficiency,
+        static_cast<double>(around.planned_bytes) / static_cast<double>(around.peak_bytes));
     return line;
 }
 
 nlohmann::ordered_json with_validation_loss(const nlohmann::ordered_json& line, double loss) {
-    nlohmann::ordered_json result;
+    Line result;
     for (const auto& [key, value] : line.items()) {
         result[key] = value;
-        if (key == "loss") {
-            result["validation_loss"] = loss;
+        if (key == Metrics::kLoss.name) {
+            put(result, Metrics::kValidationLoss, loss);
         }
     }
     return result;

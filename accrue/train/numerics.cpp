@@ -12,8 +12,9 @@
 #include "accrue/kernels/cpu/instruction_set.h"
 #include "accrue/kernels/numerics.h"
 #include "accrue/train/engine.h"
-#include "accrue/train/plan.h"
-#include "accrue/train/start.h"
+#include "accrue/train/initial_weights.h"
+#include "accrue/train/planner.h"
+#include "accrue/train/settings_words.h"
 #include "accrue/train/step.h"
 
 namespace accrue {
@@ -31,11 +32,11 @@ constexpr uint64_t kProbeSeed = 0x70726f6265;
 // Sets above AVX-512 differ only in their products of bf16 numbers (tests/expected_bits.txt).
 std::string set_of_bits(const Settings::Compute& compute) {
     using enum cpu::InstructionSet;
-    if (compute.device != "cpu") {
+    if (compute.device != DeviceKind::cpu) {
         return "";
     }
     const cpu::InstructionSet set = cpu::instruction_set_named(compute.instruction_set);
-    return std::string(cpu::name_of(compute.dtype == "fp32" ? std::min(set, avx512) : set));
+    return std::string(cpu::name_of(compute.dtype == DType::fp32 ? std::min(set, avx512) : set));
 }
 
 // How far apart the model's fresh weights are.
@@ -50,7 +51,7 @@ float widest_deviation(const ParameterList& parameters) {
 Settings probe_settings(Settings settings, int64_t tokens) {
     settings.data.sequence_length = tokens;
     settings.window = {.samples = kProbeSamples, .tokens = 0, .grain_samples = kProbeSamples, .micro_batch_grains = 1};
-    settings.compute.recompute = "auto";
+    settings.compute.recompute.reset();
     settings.run.seed = static_cast<int64_t>(kProbeSeed);
     return settings;
 }
@@ -132,7 +133,7 @@ std::string difference_text(const Numerics& before, const Numerics& now) {
 }  // namespace
 
 Numerics numerics_of(const Settings& settings, const ModelSpec& model, int64_t longest_sample, Pool& pool) {
-    return {.device = settings.compute.device,
+    return {.device = std::string(word_of(settings.compute.device)),
             .instruction_set = set_of_bits(settings.compute),
             .version = kNumericsVersion,
             .fingerprint = fingerprint_of(settings, model, longest_sample, pool)};

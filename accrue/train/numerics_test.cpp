@@ -31,7 +31,7 @@ TEST(NumericsTest, TheVersionBelongsToTheExpectedBits) {
                                                    "accrue/kernels/numerics.h and add the hash here.";
 }
 
-Settings tiny_settings(const std::string& dtype) {
+Settings tiny_settings(DType dtype) {
     Settings settings;
     settings.compute.dtype = dtype;
     settings.window.grain_samples = 4;
@@ -48,7 +48,7 @@ Numerics tiny_numerics(const Settings& settings, int threads = 2) {
 }
 
 TEST(NumericsTest, DependOnNeitherThreadsNorWhatMayChange) {
-    for (const char* dtype : {"fp32", "bf16"}) {
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
         const Numerics numerics = tiny_numerics(tiny_settings(dtype));
         EXPECT_EQ(numerics.version, kNumericsVersion);
         EXPECT_EQ(numerics.device, "cpu");
@@ -59,17 +59,17 @@ TEST(NumericsTest, DependOnNeitherThreadsNorWhatMayChange) {
         changed.optimizer.clip_norm = 0;
         changed.window.micro_batch_grains = 7;
         changed.window.samples = 5;
-        changed.compute.recompute = "block";
+        changed.compute.recompute = Recompute::block;
         changed.run.seed = 99;
-        EXPECT_EQ(tiny_numerics(changed), numerics) << dtype;
+        EXPECT_EQ(tiny_numerics(changed), numerics) << name_of(dtype);
     }
 }
 
 TEST(NumericsTest, TellModelsAndNumberFormatsApart) {
     Pool pool(1);
-    const Settings settings = tiny_settings("bf16");
+    const Settings settings = tiny_settings(DType::bf16);
     const std::string here = numerics_of(settings, *tiny(), 256, pool).fingerprint;
-    EXPECT_NE(numerics_of(tiny_settings("fp32"), *tiny(), 256, pool).fingerprint, here);
+    EXPECT_NE(numerics_of(tiny_settings(DType::fp32), *tiny(), 256, pool).fingerprint, here);
     auto json = nlohmann::json::parse(tiny()->config_json());
     json["rms_norm_eps"] = 1e-3;
     EXPECT_NE(numerics_of(settings, *known_families().parse(json.dump(), "test", 0), 256, pool).fingerprint, here);
@@ -83,7 +83,7 @@ TEST(NumericsTest, NameTheSetWhoseBitsComeOut) {
     if (cpu::best_instruction_set() < avx512) {
         GTEST_SKIP() << "this processor has only " << cpu::title_of(cpu::best_instruction_set());
     }
-    for (const char* dtype : {"fp32", "bf16"}) {
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
         std::map<std::string, std::string> fingerprints;
         for (const auto set : {avx2, avx512, avx512_bf16, amx}) {
             if (set > cpu::best_instruction_set()) {
@@ -93,14 +93,14 @@ TEST(NumericsTest, NameTheSetWhoseBitsComeOut) {
             settings.compute.instruction_set = cpu::name_of(set);
             const Numerics numerics = tiny_numerics(settings);
             const auto [known, is_new] = fingerprints.emplace(numerics.instruction_set, numerics.fingerprint);
-            EXPECT_EQ(known->second, numerics.fingerprint) << dtype << " " << cpu::name_of(set);
-            EXPECT_EQ(is_new, std::string(dtype) == "bf16" || set <= avx512) << dtype << " " << cpu::name_of(set);
+            EXPECT_EQ(known->second, numerics.fingerprint) << name_of(dtype) << " " << cpu::name_of(set);
+            EXPECT_EQ(is_new, dtype == DType::bf16 || set <= avx512) << name_of(dtype) << " " << cpu::name_of(set);
         }
         std::set<std::string> different;
         for (const auto& [name, fingerprint] : fingerprints) {
             different.insert(fingerprint);
         }
-        EXPECT_EQ(different.size(), fingerprints.size()) << dtype;
+        EXPECT_EQ(different.size(), fingerprints.size()) << name_of(dtype);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "accrue/base/error.h"
 #include "accrue/kernels/dry/dry_kernels.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/step.h"
@@ -146,7 +147,7 @@ std::vector<int64_t> Planner::micro_batch_choices() const {
 
 // Early layers are recomputed first: when backward comes to them, the late ones have given back what they kept.
 std::vector<std::vector<Recompute>> Planner::block_choices() const {
-    if (settings_.compute.recompute != "auto") {
+    if (settings_.compute.recompute) {
         return {choices_of(settings_, blocks_).blocks};
     }
     std::vector<std::vector<Recompute>> choices;
@@ -166,7 +167,7 @@ std::vector<std::vector<Recompute>> Planner::block_choices() const {
 
 std::vector<Plan> Planner::frontier(const Rates& rates) {
     std::vector<Plan> plans;
-    const bool has_copy = settings_.compute.dtype == "bf16";
+    const bool has_copy = settings_.compute.dtype == DType::bf16;
     for (const int64_t grains : micro_batch_choices()) {
         for (const auto& blocks : block_choices()) {
             for (const int64_t loss_rows : kLossRows) {
@@ -199,11 +200,13 @@ int64_t Planner::record_bytes() const {
 }
 
 int64_t Planner::host_bytes(int64_t micro_batch_grains) const {
-    constexpr int64_t kBytesOfRow = 64;    // tokens, targets, positions and keys, now and one ahead; lookups
-    constexpr int64_t kBytesOfStep = 256;  // of metrics, when the report is drawn
+    constexpr int64_t kBytesOfRow = 64;  // tokens, targets, positions and keys, now and one ahead; lookups
+    // Of metrics, when the report is drawn; it takes no more for any number of steps.
+    constexpr int64_t kBytesOfStep = 256;
+    constexpr int64_t kMostStepsHeld = 16384;
     const int64_t rows = micro_batch_grains * settings_.window.grain_samples * longest_sample_;
     return record_bytes() + rows * kBytesOfRow + micro_batch_grains * model()->host_bytes_of_grain() +
-           settings_.schedule.steps * kBytesOfStep;
+           std::min(settings_.schedule.steps, kMostStepsHeld) * kBytesOfStep;
 }
 
 double Plan::window_seconds(double grains, const Rates& rates) const {
@@ -220,14 +223,66 @@ int64_t Plan::blocks_with(Recompute recompute) const {
     return std::count(choices.blocks.begin(), choices.blocks.end(), recompute);
 }
 
+std::string text_of(const Plan& plan) {
+    const int64_t block = plan.blocks_with(Recompute::block);
+    const int64_t cheap = plan.blocks_with(Recompute::cheap);
+    const size_t layers = plan.choices.blocks.size();
+    std::string text;
+    const auto add = [&text](const auto&... words) { text += cat(text.empty() ? "" : ", ", words...); };
+    if (block > 0) {
+        add(block, " of ", layers, " blocks recomputed");
+    }
+    if (cheap > 0) {
+        add(cheap, " of ", layers, block > 0 ? " cheaply" : " blocks recomputed cheaply");
+    }
+    if (text.empty()) {
+        add("nothing recomputed");
+    }
+    if (plan.choices.loss_rows != Choices::kLossRows) {
+        add("the loss ", plan.choices.loss_rows, " rows at a time");
+    }
+    if (plan.choices.weight_copy == Choices::WeightCopy::converted_per_tile) {
+        add("weights converted per tile");
+    }
+    return text;
+}
+
 // Of one core of a server of 2023 with 512-bit vectors, as `accrue bench` finds them.
 Rates Rates::typical(const Settings& settings, int threads) {
-    const double products = settings.compute.dtype == "bf16" ? 100e9 : 50e9;
+    const double products = settings.compute.dtype == DType::bf16 ? 100e9 : 50e9;
     Rates rates;
     rates.flops.fill(products * threads);
     rates.flops[static_cast<size_t>(Part::attention)] = 40e9 * threads;
     rates.bytes.fill(8e9 * threads);
     return rates;
+}
+
+ArenaPlan plan_arena(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
+                     int threads) {
+    return plan_arena(settings, model, longest_sample, threads, choices_of(settings, model->blocks()));
+}
+
+ArenaPlan plan_arena(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
+                     int threads, const Choices& choices) {
+    Arena arena = Arena::dry();
+    const auto kernels = make_dry_kernels(arena, threads);
+    Engine engine(settings, model, longest_sample, *kernels, choices);
+    ArenaPlan plan{.resident_bytes = arena.high_water_bytes()};
+
+    // One micro-batch says all about memory: the next one takes the same places.
+    const LongestSamples samples(longest_sample);
+    const int64_t grains = engine.rules.micro_batch_grains;
+    const Window window{.samples = grains * settings.window.grain_samples,
+                        .grain_samples = settings.window.grain_samples};
+    const StopFlag never{false};
+    (void)run_step(engine, samples, window, never);
+    plan.flops = static_cast<int64_t>(kernels->work().flops());
+
+    std::vector<int64_t> all(static_cast<size_t>(grains));
+    std::iota(all.begin(), all.end(), 0);
+    (void)engine.model->losses(samples.load(window, all), engine.weights_to_read());
+    plan.peak_bytes = arena.high_water_bytes();
+    return plan;
 }
 
 }  // namespace accrue

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "accrue/kernels/part.h"
@@ -47,6 +48,9 @@ struct Plan {
     [[nodiscard]] int64_t blocks_with(Recompute recompute) const;
 };
 
+// "nothing recomputed"; "16 of 24 blocks recomputed, the loss 128 rows at a time, weights converted per tile".
+[[nodiscard]] std::string text_of(const Plan& plan);
+
 // Finds plans by running the real step on a device that computes nothing, one for each plan.
 class Planner {
 public:
@@ -87,5 +91,18 @@ private:
     double window_grains_ = 0;
     int64_t window_tokens_ = 0;
 };
+
+// What a run will take from its arena, found by running the real step on a device that computes nothing.
+struct ArenaPlan {
+    int64_t resident_bytes = 0;  // weights, copy, sums, moments, tables
+    int64_t peak_bytes = 0;      // with one micro-batch of the longest samples, an update and an evaluation
+    int64_t flops = 0;           // of that micro-batch, its probe and the update
+};
+
+[[nodiscard]] ArenaPlan plan_arena(const Settings& settings, const std::shared_ptr<const ModelSpec>& model,
+                                   int64_t longest_sample, int threads);
+// The same with other choices than those of the settings.
+[[nodiscard]] ArenaPlan plan_arena(const Settings& settings, const std::shared_ptr<const ModelSpec>& model,
+                                   int64_t longest_sample, int threads, const Choices& choices);
 
 }  // namespace accrue

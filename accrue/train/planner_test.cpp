@@ -6,7 +6,6 @@
 
 #include "accrue/base/error.h"
 #include "accrue/model/families.h"
-#include "accrue/train/plan.h"
 
 namespace accrue {
 namespace {
@@ -37,8 +36,8 @@ TEST(PlannerTest, AChangedPlanTakesTheSameAsOneFromTheStart) {
             Settings fixed = settings;
             fixed.window.micro_batch_grains = 4;
             const ArenaPlan alone = plan_arena(fixed, small_model(), kTokens, kThreads, choices);
-            EXPECT_EQ(plan.arena_bytes, alone.peak_bytes) << name_of(recompute);
-            EXPECT_EQ(plan.resident_bytes, alone.resident_bytes) << name_of(recompute);
+            EXPECT_EQ(plan.arena_bytes, alone.peak_bytes) << word_of(recompute);
+            EXPECT_EQ(plan.resident_bytes, alone.resident_bytes) << word_of(recompute);
         }
     }
 }
@@ -70,7 +69,7 @@ TEST(PlannerTest, OnTheFrontierLessMemoryCostsMoreTime) {
 
 TEST(PlannerTest, WhatTheSettingsFixStaysFixed) {
     Settings settings = small_job();
-    settings.compute.recompute = "cheap";
+    settings.compute.recompute = Recompute::cheap;
     settings.window.micro_batch_grains = 3;
     Planner planner(settings, small_model(), kTokens, kThreads);
     for (const Plan& plan : planner.frontier(Rates::typical(settings, kThreads))) {
@@ -79,8 +78,19 @@ TEST(PlannerTest, WhatTheSettingsFixStaysFixed) {
     }
 }
 
+// The report of a run of a billion steps is no larger than that of a million.
+TEST(PlannerTest, ALongRunTakesNoMoreMemoryThanAShortOne) {
+    const auto host_bytes = [](int64_t steps) {
+        Settings settings = small_job();
+        settings.schedule.steps = steps;
+        return Planner(settings, small_model(), kTokens, kThreads).host_bytes(1);
+    };
+    EXPECT_EQ(host_bytes(1'000'000'000), host_bytes(1'000'000));
+    EXPECT_LE(host_bytes(1'000'000'000) - host_bytes(1), int64_t{4} << 20);
+}
+
 TEST(PlannerTest, ThePartsAddUpToWhatIsResident) {
-    for (const char* dtype : {"fp32", "bf16"}) {
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
         Settings settings = small_job();
         settings.compute.dtype = dtype;
         Planner planner(settings, small_model(), kTokens, kThreads);
@@ -89,7 +99,7 @@ TEST(PlannerTest, ThePartsAddUpToWhatIsResident) {
         EXPECT_EQ(parts.weights + parts.copy + parts.sums + parts.moments + parts.tables, plan.resident_bytes);
         EXPECT_EQ(parts.sums, 2 * parts.weights);
         EXPECT_EQ(parts.moments, 2 * parts.weights);
-        EXPECT_EQ(parts.copy, settings.compute.dtype == "bf16" ? parts.weights / 2 : 0);
+        EXPECT_EQ(parts.copy, dtype == DType::bf16 ? parts.weights / 2 : 0);
         EXPECT_EQ(parts.blocks.size(), 6U);
         // At least the stream before each half of a block, in fp32.
         EXPECT_GE(parts.blocks.front(), 2 * 1024 * 64 * 4);
@@ -101,7 +111,7 @@ TEST(PlannerTest, ThePartsAddUpToWhatIsResident) {
 
 TEST(PlannerTest, TheWorkOfAMicroBatchIsCountedByPart) {
     Settings settings = small_job();
-    settings.compute.dtype = "fp32";
+    settings.compute.dtype = DType::fp32;
     Planner planner(settings, small_model(), kTokens, kThreads);
     const auto flops = [](const Plan& plan, Part part) { return plan.work[static_cast<size_t>(part)].flops; };
     const Plan kept = planner.unlimited();

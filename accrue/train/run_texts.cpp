@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "accrue/base/error.h"
+#include "accrue/train/settings_words.h"
 
 namespace accrue {
 
@@ -12,8 +13,9 @@ std::string window_text(const Settings& settings) {
 }
 
 std::string formats_text(const Settings& settings) {
-    const std::string& moments = settings.optimizer.moments;
-    return cat("sums ", settings.compute.sums, moments == "fp32" ? "" : ", moments " + moments);
+    const MomentFormat moments = settings.optimizer.moments;
+    return cat("sums ", word_of(settings.compute.sums),
+               moments == MomentFormat::fp32 ? "" : cat(", moments ", word_of(moments)));
 }
 
 std::string fresh_weights_text(const std::filesystem::path& folder) {
@@ -30,8 +32,8 @@ decltype(ReportFacts::facts) facts_of(const RunInputs& inputs, const Engine& eng
             {"Window", window_text(settings)},
             {"Grain", fmt::format("{} sample(s)", settings.window.grain_samples)},
             {"Sequence", fmt::format("up to {} tokens", inputs.longest_sample())},
-            {"Optimizer", fmt::format("{}, rate {:g}", settings.optimizer.name, engine.rules.rate)},
-            {"Numbers", fmt::format("{}, {}", settings.compute.dtype, formats_text(settings))},
+            {"Optimizer", fmt::format("{}, rate {:g}", word_of(settings.optimizer.name), engine.rules.rate)},
+            {"Numbers", fmt::format("{}, {}", word_of(settings.compute.dtype), formats_text(settings))},
             {"Device", device},
             {"Seed", std::to_string(settings.run.seed)}};
 }

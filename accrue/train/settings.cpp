@@ -189,7 +189,7 @@ void Reader::choose_model(Settings::Model& model) const {
     if (model.preset.empty() && model.from.empty() && model.shape.family.empty()) {
         throw Error("model.preset, model.from and model.family are all empty. Give one of them.");
     }
-    if (model.weights == "loaded" && model.from.empty()) {
+    if (model.weights == InitialWeights::loaded && model.from.empty()) {
         throw Error(
             "model.weights is \"loaded\", but there is no model.from to load them from. Name a folder there, or "
             "leave model.weights at \"auto\".");

@@ -2,53 +2,71 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "accrue/accumulate/window.h"
+#include "accrue/base/bytes.h"
+#include "accrue/data/documents/chat_format.h"
+#include "accrue/data/samples/corpus.h"
+#include "accrue/data/samples/dataset.h"
+#include "accrue/kernels/device_kind.h"
+#include "accrue/kernels/sum_view.h"
+#include "accrue/model/choices.h"
 #include "accrue/model/shape.h"
+#include "accrue/optim/moments.h"
+#include "accrue/optim/schedule.h"
+#include "accrue/tensor/dtype.h"
 
 namespace accrue {
 
 // Tokens of a sample, and of a micro-batch: far above what any machine holds.
 inline constexpr int64_t kMostTokensAtOnce = 16'777'216;
 
+// What a run's weights are before its first step: random ones, or those of model.from.
+enum class InitialWeights { fresh, loaded };
+
+// The update rule.
+enum class OptimizerKind { adamw, sgd };
+
 // Every setting of a run, resolved. The names are the keys of run.toml; defaults are those of `accrue train` without a
-// file.
+// file. What may be left open is optional: nothing is "auto".
 struct Settings {
     struct Model {
         std::string preset = "tiny";
         std::string from = {};
-        std::string weights = "auto";
+        std::optional<InitialWeights> weights = {};
         ModelShape shape = {};
         bool operator==(const Model&) const = default;
     } model;
     struct Data {
         std::vector<std::string> train;
         std::vector<std::string> validation;
-        std::string order = "shuffled";
+        SampleOrder::Kind order = SampleOrder::Kind::shuffled;
         int64_t sequence_length = 256;
         std::string tokenizer;
-        std::string layout = "packed";
+        Layout layout = Layout::packed;
         bool reset_attention = false;
         double validation_fraction = 0;
-        std::string chat_format = "auto";
+        std::optional<ChatFormat> chat_format = {};
         bool skip_bad = false;
         bool operator==(const Data&) const = default;
     } data;
     struct Window {
         int64_t samples = 32;
         int64_t tokens = 0;
-        std::string last = "short";
+        WindowSize::Last last = WindowSize::Last::kept;
         int64_t grain_samples = 0;
         int64_t micro_batch_grains = 0;
         bool operator==(const Window&) const = default;
     } window;
     struct Optimizer {
-        std::string name = "adamw";
+        OptimizerKind name = OptimizerKind::adamw;
         double rate = 3e-4;
         int64_t rate_samples = 0;
-        std::string rate_rule = "sqrt";
+        RateRule rate_rule = RateRule::sqrt;
         double beta1 = 0.9;
         double beta2 = 0.95;
         int64_t beta2_half_life_tokens = 0;
@@ -57,11 +75,11 @@ struct Settings {
         bool nesterov = false;
         double weight_decay = 0.1;
         double clip_norm = 1.0;
-        std::string moments = "fp32";
+        MomentFormat moments = MomentFormat::fp32;
         bool operator==(const Optimizer&) const = default;
     } optimizer;
     struct Schedule {
-        std::string kind = "cosine";
+        accrue::Schedule::Kind kind = accrue::Schedule::Kind::cosine;
         int64_t steps = 200;
         int64_t warmup_steps = 20;
         double final_fraction = 0.1;
@@ -69,13 +87,13 @@ struct Settings {
         bool operator==(const Schedule&) const = default;
     } schedule;
     struct Compute {
-        std::string device = "cpu";
-        std::string dtype = "bf16";
+        DeviceKind device = DeviceKind::cpu;
+        DType dtype = DType::bf16;
         int64_t threads = 0;
-        std::string sums = "exact";
-        std::string memory = "auto";
-        std::string recompute = "auto";
-        std::string instruction_set;
+        SumKind sums = SumKind::exact;
+        std::optional<ByteSize> memory = {};
+        std::optional<Recompute> recompute = {};
+        std::string instruction_set;  // the device's word; "" = the best it has
         bool operator==(const Compute&) const = default;
     } compute;
     struct Run {

@@ -9,7 +9,6 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/temporary_folder.h"
-#include "accrue/train/nearest.h"
 #include "accrue/train/settings_table.h"
 
 namespace accrue {
@@ -113,7 +112,7 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
     const Settings settings{
         .model = {.preset = "gpt2-124m",
                   .from = "",
-                  .weights = "fresh",
+                  .weights = InitialWeights::fresh,
                   .shape = {.family = "",
                             .layers = 1,
                             .width = 2,
@@ -126,19 +125,23 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
                             .dropout = 0.5}},
         .data = {.train = {"/a \"b\"\\c.txt", "/d\n\x7f.txt"},
                  .validation = {"/\u00fc.safetensors"},
-                 .order = "sequential",
+                 .order = SampleOrder::Kind::sequential,
                  .sequence_length = 7,
                  .tokenizer = "/t.json",
-                 .layout = "padded",
+                 .layout = Layout::padded,
                  .reset_attention = true,
                  .validation_fraction = 0.25,
-                 .chat_format = "plain",
+                 .chat_format = ChatFormat::plain,
                  .skip_bad = true},
-        .window = {.samples = 0, .tokens = 524288, .last = "drop", .grain_samples = 3, .micro_batch_grains = 2},
-        .optimizer = {.name = "sgd",
+        .window = {.samples = 0,
+                   .tokens = 524288,
+                   .last = WindowSize::Last::dropped,
+                   .grain_samples = 3,
+                   .micro_batch_grains = 2},
+        .optimizer = {.name = OptimizerKind::sgd,
                       .rate = 0.1 + 0.2,
                       .rate_samples = 9,
-                      .rate_rule = "linear",
+                      .rate_rule = RateRule::linear,
                       .beta1 = 0.0,
                       .beta2 = 0.999,
                       .beta2_half_life_tokens = 10000000,
@@ -147,15 +150,18 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
                       .nesterov = true,
                       .weight_decay = 1e22,
                       .clip_norm = 5,
-                      .moments = "fp32"},
-        .schedule =
-            {.kind = "wsd", .steps = 1000000000000, .warmup_steps = 0, .final_fraction = 1, .decay_fraction = 0},
-        .compute = {.device = "reference",
-                    .dtype = "fp32",
+                      .moments = MomentFormat::eight_bits},
+        .schedule = {.kind = Schedule::Kind::wsd,
+                     .steps = 1000000000000,
+                     .warmup_steps = 0,
+                     .final_fraction = 1,
+                     .decay_fraction = 0},
+        .compute = {.device = DeviceKind::reference,
+                    .dtype = DType::fp32,
                     .threads = 4,
-                    .sums = "fp32",
-                    .memory = "1.5 TB",
-                    .recompute = "block",
+                    .sums = SumKind::fp32,
+                    .memory = parse_byte_size("1.5 TB"),
+                    .recompute = Recompute::block,
                     .instruction_set = "avx512-bf16"},
         .run = {.folder = "/run",
                 .seed = 9223372036854775807,
@@ -165,7 +171,7 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
     };
     EXPECT_EQ(read(to_toml(settings)), settings);
     Settings from_folder = settings;
-    from_folder.model = {.preset = "", .from = "/model", .weights = "loaded", .shape = {}};
+    from_folder.model = {.preset = "", .from = "/model", .weights = InitialWeights::loaded, .shape = {}};
     EXPECT_EQ(read(to_toml(from_folder)), from_folder);
     Settings of_family = settings;
     of_family.model.preset = "";
@@ -181,8 +187,8 @@ TEST_F(SettingsTest, AFileAndOverridesAreTakenInOrder) {
     EXPECT_EQ(settings.window.samples, 8);
     EXPECT_EQ(settings.optimizer.rate, 1.0);
     EXPECT_EQ(settings.run.seed, 5);
-    EXPECT_EQ(settings.compute.dtype, "fp32");
-    EXPECT_EQ(settings.optimizer.name, "sgd");
+    EXPECT_EQ(settings.compute.dtype, DType::fp32);
+    EXPECT_EQ(settings.optimizer.name, OptimizerKind::sgd);
     EXPECT_TRUE(settings.optimizer.nesterov);
     EXPECT_EQ(settings.data.sequence_length, 256);
 }
@@ -333,16 +339,26 @@ TEST_F(SettingsTest, ATextThatIsNotInTheListIsRefusedWithTheList) {
 }
 
 TEST_F(SettingsTest, EveryNumberFormatIsAccepted) {
-    for (const char* sums : {"exact", "fp32", "bf16", "bf16-stochastic", "bf16-kahan"}) {
-        EXPECT_EQ(read_settings({}, {cat("compute.sums=", sums)}).compute.sums, sums);
+    for (const auto& [word, sums] : words_for(SumKind())) {
+        EXPECT_EQ(read_settings({}, {cat("compute.sums=", word)}).compute.sums, sums) << word;
     }
-    for (const char* moments : {"fp32", "8bit"}) {
-        for (const char* name : {"adamw", "sgd"}) {
+    for (const auto& [word, moments] : words_for(MomentFormat())) {
+        for (const auto& [name, optimizer] : words_for(OptimizerKind())) {
             const Settings settings =
-                read_settings({}, {cat("optimizer.moments=", moments), cat("optimizer.name=", name)});
-            EXPECT_EQ(settings.optimizer.moments, moments);
+                read_settings({}, {cat("optimizer.moments=", word), cat("optimizer.name=", name)});
+            EXPECT_EQ(settings.optimizer.moments, moments) << word;
+            EXPECT_EQ(settings.optimizer.name, optimizer) << name;
         }
     }
+}
+
+TEST_F(SettingsTest, WhatIsLeftOpenIsAuto) {
+    const Settings settings = read_settings(
+        "", {"compute.recompute=auto", "compute.memory=auto", "model.weights=auto", "data.chat_format=auto"});
+    EXPECT_FALSE(settings.compute.recompute || settings.compute.memory || settings.model.weights ||
+                 settings.data.chat_format);
+    EXPECT_EQ(read_settings("", {"compute.recompute=cheap"}).compute.recompute, Recompute::cheap);
+    EXPECT_EQ(read_settings("", {"compute.memory=2KiB"}).compute.memory->bytes, 2048);
 }
 
 TEST_F(SettingsTest, AFeatureThatDoesNotExistYetIsRefusedAndNeverIgnored) {
@@ -418,27 +434,6 @@ TEST_F(SettingsTest, WithoutANearKeyThereIsNoGuess) {
                 AllOf(HasSubstr("There are window.samples, window.tokens"), Not(HasSubstr("Did you mean"))));
     EXPECT_THAT(error("[distributed]\nnodes = 3\n"),
                 AllOf(HasSubstr("There are model, data, window"), Not(HasSubstr("Did you mean"))));
-}
-
-TEST(NearestText, OnlyWhatIsNearIsMeant) {
-    const std::vector<std::string> commands = {"train", "tokenize", "tokenizer", "sample", "eval"};
-    EXPECT_EQ(nearest_text("trian", commands), "train");
-    EXPECT_EQ(nearest_text("tarin", commands), "train");
-    EXPECT_EQ(nearest_text("evla", commands), "eval");
-    EXPECT_EQ(nearest_text("tok", commands), "tokenize") << "cut short";
-    EXPECT_EQ(nearest_text("frobnicate", commands), "");
-    EXPECT_EQ(nearest_text("deploy", commands), "");
-    EXPECT_EQ(nearest_text("x", {}), "");
-}
-
-TEST(NearestText, CountsAddedDroppedChangedAndSwappedLetters) {
-    EXPECT_EQ(edit_distance("", ""), 0);
-    EXPECT_EQ(edit_distance("rate", ""), 4);
-    EXPECT_EQ(edit_distance("rate", "rates"), 1);
-    EXPECT_EQ(edit_distance("rate", "rte"), 1);
-    EXPECT_EQ(edit_distance("rate", "mate"), 1);
-    EXPECT_EQ(edit_distance("rate", "raet"), 1);
-    EXPECT_EQ(edit_distance("rate", "seed"), 4);
 }
 
 }  // namespace

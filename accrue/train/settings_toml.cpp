@@ -40,6 +40,10 @@ struct ValueText {
     std::string operator()(const double* value) const { return number_text(*value); }
     std::string operator()(const std::string* value) const { return toml_string(*value); }
     std::string operator()(const std::vector<std::string>* value) const { return list_text(*value); }
+    std::string operator()(const std::optional<ByteSize>* value) const {
+        return toml_string(*value ? std::string_view((*value)->text) : kAuto);
+    }
+    std::string operator()(const WordPlace& place) const { return toml_string(place.word()); }
 };
 
 struct TypeText {
@@ -49,6 +53,8 @@ struct TypeText {
     std::string operator()(const double*) const { return "a number"; }
     std::string operator()(const std::string*) const { return "a text in quotes"; }
     std::string operator()(const std::vector<std::string>*) const { return "a list of texts in quotes"; }
+    std::string operator()(const std::optional<ByteSize>*) const { return "a text in quotes"; }
+    std::string operator()(const WordPlace&) const { return "a text in quotes"; }
 };
 
 std::string padded(std::string text) {
@@ -109,14 +115,23 @@ std::string Setting::type() const {
     return std::visit(TypeText(), place(any));
 }
 
+std::vector<std::string> Setting::words() const {
+    Settings any;
+    const SettingPlace where = place(any);
+    const auto* const words = std::get_if<WordPlace>(&where);
+    return words != nullptr ? words->words() : texts;
+}
+
 std::string Setting::allowed() const {
-    std::string list;
-    for (size_t i = 0; i < values.size(); ++i) {
-        const char* separator = i == 0 ? "" : i + 1 == values.size() ? " or " : ", ";
-        list += separator + (text == Text::data_files ? values[i] : toml_string(values[i]));
+    Settings any;
+    if (std::holds_alternative<std::optional<ByteSize>*>(place(any))) {
+        return cat(toml_string(kAuto), " or a size like \"16GiB\"");
     }
-    if (text == Text::size) {
-        list += " or a size like \"16GiB\"";
+    const std::vector<std::string> known = words();
+    std::string list;
+    for (size_t i = 0; i < known.size(); ++i) {
+        const char* separator = i == 0 ? "" : i + 1 == known.size() ? " or " : ", ";
+        list += separator + (text == Text::data_files ? known[i] : toml_string(known[i]));
     }
     Bounds shown = bounds;
     shown.limit.reset();

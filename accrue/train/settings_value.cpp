@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include "accrue/base/bytes.h"
@@ -36,26 +37,26 @@ void check_data_file(const Setting& setting, const std::string& file, const std:
     }
     std::error_code ignored;
     const bool is_many = file.find_first_of("*?") != std::string::npos || std::filesystem::is_directory(file, ignored);
-    if (!is_many && !contains(setting.values, path.extension().string())) {
+    if (!is_many && !contains(setting.texts, path.extension().string())) {
         throw Error(cat(where, ": ", setting.key(), " names ", toml_string(file), ", but a file must end in ",
                         setting.allowed(), ", perhaps with .gz or .zst behind it."));
     }
 }
 
-bool is_size(const Setting& setting, const std::string& text) {
-    return setting.text == Setting::Text::size && parse_bytes(text).value_or(0) > 0;
+// What a later version will take is refused in other words than nonsense, so that nobody looks for a typing error.
+[[noreturn]] void refuse_text(const Setting& setting, const std::string& text, const std::string& where) {
+    if (setting.planned != nullptr && setting.planned(text)) {
+        throw Error(cat(where, ": ", setting.key(), " is ", toml_string(text),
+                        ", which this version does not have yet. Use ", setting.allowed(), "."));
+    }
+    throw Error(cat(where, ": ", setting.key(), " must be ", setting.allowed(), ", but is ", toml_string(text), "."));
 }
 
-// What a later version will take is refused in other words than nonsense, so that nobody looks for a typing error.
 void check_text(const Setting& setting, const std::string& text, const std::string& where) {
     if (setting.text == Setting::Text::data_files) {
         check_data_file(setting, text, where);
-    } else if (setting.planned != nullptr && setting.planned(text)) {
-        throw Error(cat(where, ": ", setting.key(), " is ", toml_string(text),
-                        ", which this version does not have yet. Use ", setting.allowed(), "."));
-    } else if (!setting.values.empty() && !contains(setting.values, text) && !is_size(setting, text)) {
-        throw Error(
-            cat(where, ": ", setting.key(), " must be ", setting.allowed(), ", but is ", toml_string(text), "."));
+    } else if (!setting.texts.empty() && !contains(setting.texts, text)) {
+        refuse_text(setting, text, where);
     }
 }
 
@@ -111,11 +112,30 @@ struct ValueTaker {
         *place = value;
     }
 
-    void operator()(std::string* place) const {
+    [[nodiscard]] std::string text() const {
         if (!node.is_string()) {
             wrong_type();
         }
-        std::string text = *node.value_exact<std::string>();
+        return *node.value_exact<std::string>();
+    }
+
+    void operator()(std::optional<ByteSize>* place) const {
+        const std::string given = text();
+        std::optional<ByteSize> size = parse_byte_size(given);
+        if (given != kAuto && (!size || size->bytes == 0)) {
+            refuse_text(setting, given, where());
+        }
+        *place = std::move(size);
+    }
+
+    void operator()(const WordPlace& place) const {
+        if (const std::string word = text(); !place.take(word)) {
+            refuse_text(setting, word, where());
+        }
+    }
+
+    void operator()(std::string* place) const {
+        std::string text = this->text();
         const bool is_path = setting.text == Setting::Text::path || setting.text == Setting::Text::data_files ||
                              (setting.text == Setting::Text::tokenizer && text != "byte");
         if (is_path) {
@@ -147,11 +167,14 @@ toml::table parse_value(const std::string& text) {
     }
 }
 
-template <class Value>
-bool takes(const Setting& setting) {
-    Settings any;
-    return std::holds_alternative<Value*>(setting.place(any));
-}
+// Of a setting's value, as TOML writes it.
+struct IsText {
+    template <class Value>
+    bool operator()(const Value&) const {
+        return std::is_same_v<Value, std::string*> || std::is_same_v<Value, std::optional<ByteSize>*> ||
+               std::is_same_v<Value, WordPlace>;
+    }
+};
 
 }  // namespace
 
@@ -185,10 +208,12 @@ void take_value(const Setting& setting, const toml::node& node, const SettingSou
 
 toml::table parse_override(const Setting& setting, const std::string& text, const SettingSource& source) {
     toml::table table = parse_value(text);
+    Settings any;
+    const SettingPlace place = setting.place(any);
     const bool is_bare = text.empty() || std::string_view("\"'[{").find(text.front()) == std::string_view::npos;
-    if (table.empty() && is_bare && takes<std::string>(setting)) {
+    if (table.empty() && is_bare && std::visit(IsText(), place)) {
         table = parse_value(toml_string(text));
-    } else if (table.empty() && is_bare && takes<std::vector<std::string>>(setting)) {
+    } else if (table.empty() && is_bare && std::holds_alternative<std::vector<std::string>*>(place)) {
         table = parse_value(cat("[", toml_string(text), "]"));
     }
     if (table.empty()) {

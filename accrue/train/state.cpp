@@ -9,6 +9,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/hash.h"
 #include "accrue/model/model_folder.h"
+#include "accrue/train/settings_words.h"
 #include "accrue/train/stored_window.h"
 
 namespace accrue {
@@ -192,15 +193,15 @@ std::string definition_of(const RunInputs& inputs, const ParameterList& paramete
                        {"model tensors", shapes.digest()},
                        {"model", Json::parse(inputs.model->computation_json())},
                        {"training data", inputs.train->fingerprint()},
-                       {"data.order", settings.data.order},
+                       {"data.order", word_of(settings.data.order)},
                        {"window.samples", settings.window.samples},
                        {"window.tokens", settings.window.tokens},
-                       {"window.last", settings.window.last},
+                       {"window.last", word_of(settings.window.last)},
                        {"window.grain_samples", settings.window.grain_samples},
-                       {"optimizer.name", settings.optimizer.name},
-                       {"optimizer.moments", settings.optimizer.moments},
-                       {"compute.dtype", settings.compute.dtype},
-                       {"compute.sums", settings.compute.sums},
+                       {"optimizer.name", word_of(settings.optimizer.name)},
+                       {"optimizer.moments", word_of(settings.optimizer.moments)},
+                       {"compute.dtype", word_of(settings.compute.dtype)},
+                       {"compute.sums", word_of(settings.compute.sums)},
                        {"run.seed", settings.run.seed}};
     return json.dump();
 }

@@ -6,8 +6,8 @@
 #include "accrue/observe/progress.h"
 #include "accrue/train/inputs.h"
 #include "accrue/train/numerics.h"
+#include "accrue/train/plan_choice.h"
 #include "accrue/train/run_claim.h"
-#include "accrue/train/run_plan.h"
 #include "accrue/train/step.h"
 
 namespace accrue {

@@ -12,6 +12,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/checkpoint/checkpoint.h"
+#include "accrue/observe/metric_table.h"
 #include "accrue/train/settings.h"
 
 namespace accrue::soaking {
@@ -57,7 +58,7 @@ void check_metrics(const fs::path& found, const fs::path& expected) {
     for (size_t i = 0; i < std::min(lines.size(), wanted.size()); ++i) {
         Json line = Json::parse(lines[i]);
         Json other = Json::parse(wanted[i]);
-        drop_where_missing("weights_hash", line, other);
+        drop_where_missing(Metrics::kWeightsHash.name, line, other);
         if (line != other) {
             throw Error(cat(found.string(), ", line ", i + 1, " is ", line.dump(), " instead of ", other.dump()));
         }

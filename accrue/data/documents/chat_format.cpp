@@ -18,8 +18,6 @@ struct Marks {
     std::string after_end;
 };
 
-constexpr std::array<ChatFormat, 3> kChatFormats = {ChatFormat::chatml, ChatFormat::llama3, ChatFormat::plain};
-
 std::string name_of(ChatRole role) {
     switch (role) {
         case ChatRole::system:
@@ -49,33 +47,28 @@ Marks marks_of(ChatFormat format, ChatRole role) {
 
 }  // namespace
 
-std::string name_of(ChatFormat format) {
-    switch (format) {
-        case ChatFormat::chatml:
-            return "chatml";
-        case ChatFormat::llama3:
-            return "llama3";
-        case ChatFormat::plain:
-            break;
-    }
-    return "plain";
-}
-
 ChatFormat chat_format_of(const std::string& name) {
-    for (const ChatFormat format : kChatFormats) {
-        if (name == name_of(format)) {
-            return format;
-        }
+    const std::optional<ChatFormat> format = value_of_word<ChatFormat>(name);
+    if (!format) {
+        throw Error(cat("there is no chat format named \"", name, "\". There are: ", chat_format_names()));
     }
-    throw Error(cat("there is no chat format named \"", name, "\". There are: ", chat_format_names()));
+    return *format;
 }
 
-std::span<const ChatFormat> chat_formats() {
-    return kChatFormats;
+std::vector<ChatFormat> chat_formats() {
+    std::vector<ChatFormat> formats;
+    for (const Word<ChatFormat>& word : words_for(ChatFormat())) {
+        formats.push_back(word.value);
+    }
+    return formats;
 }
 
 std::string chat_format_names() {
-    return "chatml, llama3, plain";
+    std::string names;
+    for (const std::string& name : words_of<ChatFormat>()) {
+        names += (names.empty() ? "" : ", ") + name;
+    }
+    return names;
 }
 
 std::optional<ChatRole> chat_role_of(std::string_view name) {

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <array>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "accrue/base/words.h"
 #include "accrue/data/documents/document.h"
 
 namespace accrue {
@@ -17,13 +18,17 @@ namespace accrue {
 //   plain   User: content\nAssistant: content\n
 enum class ChatFormat { chatml, llama3, plain };
 
+[[nodiscard]] constexpr auto words_for(ChatFormat) {
+    return std::to_array<Word<ChatFormat>>(
+        {{"chatml", ChatFormat::chatml}, {"llama3", ChatFormat::llama3}, {"plain", ChatFormat::plain}});
+}
+
 // Who speaks. Only these, because the name of a role stands among the marks, where special tokens are recognised.
 enum class ChatRole { system, user, assistant };
 
 // The format of that name; an error lists the formats there are.
 [[nodiscard]] ChatFormat chat_format_of(const std::string& name);
-[[nodiscard]] std::string name_of(ChatFormat format);
-[[nodiscard]] std::span<const ChatFormat> chat_formats();
+[[nodiscard]] std::vector<ChatFormat> chat_formats();
 // "chatml, llama3, plain"
 [[nodiscard]] std::string chat_format_names();
 // The role of that name, if there is one.

@@ -65,7 +65,7 @@ TEST_F(ChatFormatTest, AnAnswerBeginsAndEndsAsInATurn) {
         asked.parts.push_back(answer_begin(format));
         EXPECT_EQ(shown(whole).find(shown(asked) + "[!" + answer_prefix(format) + "A][#!" + answer_end(format) + "]"),
                   0U)
-            << name_of(format);
+            << word_of(format);
     }
 }
 

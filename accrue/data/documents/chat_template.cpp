@@ -67,8 +67,8 @@ std::string difference_of(const std::vector<std::string>& texts) {
     for (const ChatFormat format : chat_formats()) {
         if (texts.front() == text_in(conversations.front(), format)) {
             return texts[kWithoutSystem] == text_in(conversations[kWithoutSystem], format)
-                       ? cat("it is ", name_of(format), ", but treats white space around messages differently")
-                       : cat("it is ", name_of(format), " only where a conversation has a system message, and adds ",
+                       ? cat("it is ", word_of(format), ", but treats white space around messages differently")
+                       : cat("it is ", word_of(format), " only where a conversation has a system message, and adds ",
                              "something else without one");
         }
     }

@@ -18,7 +18,7 @@ protected:
     // "" if there is no template, "none" if it is no known format.
     [[nodiscard]] std::string found() const {
         const auto one = find_chat_template(folder_.path());
-        return one ? (one->format ? name_of(*one->format) : "none") : "";
+        return one ? (one->format ? std::string(word_of(*one->format)) : "none") : "";
     }
     void write_config(const nlohmann::json& config) const { (void)write("tokenizer_config.json", config.dump()); }
     [[nodiscard]] nlohmann::json read_config() const {
@@ -34,7 +34,7 @@ const std::string kTurn = "{{ '<|im_start|>' + message.role + '\\n' + message.co
 
 TEST_F(ChatTemplateTest, OurOwnTemplatesWriteTheirFormats) {
     for (const ChatFormat format : chat_formats()) {
-        EXPECT_EQ(recognized(chat_template_of(format)), format) << name_of(format);
+        EXPECT_EQ(recognized(chat_template_of(format)), format) << word_of(format);
         Document document;
         append_turn(document, format, ChatRole::user, "Who?");
         document.parts.push_back(answer_begin(format));

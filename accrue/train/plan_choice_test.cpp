@@ -1,4 +1,4 @@
-#include "accrue/train/run_plan.h"
+#include "accrue/train/plan_choice.h"
 
 #include <fstream>
 #include <limits>
@@ -23,14 +23,14 @@ MemoryBound room(int64_t bytes) {
 }
 
 // A job whose micro-batch takes more than the process's own ups and downs.
-class RunPlanTest : public ::testing::Test {
+class PlanChoiceTest : public ::testing::Test {
 protected:
-    RunPlanTest() : model_(known_families().preset("tiny")) {
+    PlanChoiceTest() : model_(known_families().preset("tiny")) {
         settings_.window = {.samples = 16, .grain_samples = 8};
         std::ofstream("/proc/self/clear_refs") << 5;  // what other tests of this process held is no concern of these
     }
 
-    [[nodiscard]] RunPlan plan() const {
+    [[nodiscard]] PlanChoice plan() const {
         return {settings_, model_, kRunTokens, kRunThreads, [this] { return now_; }};
     }
     // The process's peak with the fastest and with the smallest plan.
@@ -47,14 +47,14 @@ protected:
     MemoryBound now_ = room(int64_t{1} << 40);
 };
 
-TEST_F(RunPlanTest, WithEnoughMemoryARunIsAsFastAsItCanBe) {
-    const RunPlan run = plan();
+TEST_F(PlanChoiceTest, WithEnoughMemoryARunIsAsFastAsItCanBe) {
+    const PlanChoice run = plan();
     EXPECT_EQ(text_of(run.plan()), "nothing recomputed");
     EXPECT_GE(run.address_bytes(), run.plan().arena_bytes);
     EXPECT_GE(run.peak_bytes(), run.plan().arena_bytes);
 }
 
-TEST_F(RunPlanTest, TheFastestPlanThatFitsIsTaken) {
+TEST_F(PlanChoiceTest, TheFastestPlanThatFitsIsTaken) {
     if (kSanitized) {
         GTEST_SKIP() << "a sanitizer keeps freed memory";
     }
@@ -63,25 +63,16 @@ TEST_F(RunPlanTest, TheFastestPlanThatFitsIsTaken) {
     int64_t before = std::numeric_limits<int64_t>::max();
     for (const double share : {1.0, 0.7, 0.4, 0.1}) {
         now_ = room(least + (int64_t{1} << 20) + static_cast<int64_t>(static_cast<double>(most - least) * share));
-        settings_.compute.memory = "1TiB";
-        const RunPlan run = plan();
+        settings_.compute.memory = parse_byte_size("1TiB");
+        const PlanChoice run = plan();
         EXPECT_LE(run.plan().arena_bytes, now_.bytes);
         EXPECT_LE(run.plan().arena_bytes, before);
         before = run.plan().arena_bytes;
     }
 }
 
-TEST_F(RunPlanTest, TheSettingBindsWhereTheMachineHasMore) {
-    settings_.compute.memory = "100MiB";
-    EXPECT_EQ(budget_of(settings_, room(int64_t{1} << 40)).bytes, int64_t{100} << 20);
-    EXPECT_EQ(budget_of(settings_, room(int64_t{1} << 40)).reason, "compute.memory is 100.00 MiB");
-    EXPECT_EQ(budget_of(settings_, room(1000)).reason, "the test says so");
-    settings_.compute.memory = "auto";
-    EXPECT_EQ(budget_of(settings_, room(1000)).bytes, 1000);
-}
-
-TEST_F(RunPlanTest, WhatCannotFitIsRefusedWithTheSmallestPlan) {
-    settings_.compute.memory = "8MiB";
+TEST_F(PlanChoiceTest, WhatCannotFitIsRefusedWithTheSmallestPlan) {
+    settings_.compute.memory = parse_byte_size("8MiB");
     try {
         (void)plan();
         FAIL() << "8 MiB are not enough";
@@ -91,7 +82,7 @@ TEST_F(RunPlanTest, WhatCannotFitIsRefusedWithTheSmallestPlan) {
         EXPECT_THAT(error.what(), HasSubstr("1 grain(s) a micro-batch"));
         EXPECT_THAT(error.what(), HasSubstr("smaller model"));
     }
-    settings_.compute.recompute = "nothing";
+    settings_.compute.recompute = Recompute::nothing;
     EXPECT_THROW(
         {
             try {
@@ -104,7 +95,7 @@ TEST_F(RunPlanTest, WhatCannotFitIsRefusedWithTheSmallestPlan) {
         Error);
 }
 
-TEST_F(RunPlanTest, AWindowWithMoreGrainsThanMemoryIsNamedAsTheCause) {
+TEST_F(PlanChoiceTest, AWindowWithMoreGrainsThanMemoryIsNamedAsTheCause) {
     settings_.window.samples = 1'000'000'000;
     now_ = room(int64_t{1} << 32);
     try {
@@ -117,12 +108,12 @@ TEST_F(RunPlanTest, AWindowWithMoreGrainsThanMemoryIsNamedAsTheCause) {
     }
 }
 
-TEST_F(RunPlanTest, ARunShrinksAtOnceAndGrowsWhenItHasBeenCalm) {
+TEST_F(PlanChoiceTest, ARunShrinksAtOnceAndGrowsWhenItHasBeenCalm) {
     if (kSanitized) {
         GTEST_SKIP() << "a sanitizer keeps freed memory";
     }
     const auto [most, least] = extremes();
-    RunPlan run = plan();
+    PlanChoice run = plan();
     const int64_t large = run.plan().arena_bytes;
     EXPECT_FALSE(run.reconsider());
     now_ = room((most + least) / 2);
@@ -148,8 +139,8 @@ TEST_F(RunPlanTest, ARunShrinksAtOnceAndGrowsWhenItHasBeenCalm) {
     EXPECT_FALSE(run.reconsider());
 }
 
-TEST_F(RunPlanTest, BelowTheSmallestPlanARunGoesOnAndSaysSoOnce) {
-    RunPlan run = plan();
+TEST_F(PlanChoiceTest, BelowTheSmallestPlanARunGoesOnAndSaysSoOnce) {
+    PlanChoice run = plan();
     now_ = room(1);
     ASSERT_TRUE(run.reconsider());
     const auto over = run.reconsider();
@@ -158,8 +149,8 @@ TEST_F(RunPlanTest, BelowTheSmallestPlanARunGoesOnAndSaysSoOnce) {
     EXPECT_FALSE(run.reconsider());
 }
 
-TEST_F(RunPlanTest, UnderPressureARunTakesTheNextSmallerPlan) {
-    RunPlan run = plan();
+TEST_F(PlanChoiceTest, UnderPressureARunTakesTheNextSmallerPlan) {
+    PlanChoice run = plan();
     const int64_t large = run.plan().arena_bytes;
     now_.pressure = 0.5;
     const auto smaller = run.reconsider();
@@ -168,10 +159,10 @@ TEST_F(RunPlanTest, UnderPressureARunTakesTheNextSmallerPlan) {
     EXPECT_LT(run.plan().arena_bytes, large);
 }
 
-TEST_F(RunPlanTest, AddressesAreNotReservedBeyondTheirLimit) {
-    const RunPlan free = plan();
+TEST_F(PlanChoiceTest, AddressesAreNotReservedBeyondTheirLimit) {
+    const PlanChoice free = plan();
     now_.address_bytes = free.plan().arena_bytes + (int64_t{4} << 20);
-    const RunPlan bound = plan();
+    const PlanChoice bound = plan();
     EXPECT_LT(bound.address_bytes(), free.address_bytes());
     EXPECT_GE(bound.address_bytes(), bound.plan().arena_bytes);
 }

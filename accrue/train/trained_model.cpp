@@ -1,4 +1,4 @@
-#include "accrue/train/reader.h"
+#include "accrue/train/trained_model.h"
 
 #include <algorithm>
 
@@ -132,7 +132,7 @@ TrainedModel::TrainedModel(const fs::path& folder, int64_t longest, int64_t thre
     parts_->settings = source.settings;
     const int64_t usual = source.settings ? source.settings->data.sequence_length : kUsualSequence;
     parts_->longest = longest > 0 ? longest : std::min(spec.positions(), usual);
-    const bool reads_bf16 = source.settings && source.settings->compute.dtype == "bf16";
+    const bool reads_bf16 = source.settings && source.settings->compute.dtype == DType::bf16;
     const ModelOptions options{.dtype = reads_bf16 ? DType::bf16 : DType::fp32, .longest_sample = parts_->longest};
     const DeviceChoice device;
     parts_->arena =

@@ -1,0 +1,120 @@
+#include "accrue/train/memory_budget.h"
+
+#include <malloc.h>
+
+#include "accrue/base/bytes.h"
+#include "accrue/base/error.h"
+
+namespace accrue {
+namespace {
+
+// What a process takes after it was measured and outside of the arena: pages of the program that were not needed yet,
+// the heap of the thread that loads ahead, buffers of files. Measured with bench/memory_promise.
+constexpr int64_t kLaterBytes = int64_t{6} << 20;
+// And each thread of the pool: pages of its stack and of a heap of its own, which it had not needed yet. Measured with 1
+// to 256 threads: about 24 KiB.
+constexpr int64_t kLaterBytesOfAThread = int64_t{32} << 10;
+
+// A number format that would make a run smaller. It changes the result, so it is only proposed.
+struct Proposal {
+    const char* text;
+    void (*apply)(Settings&);
+};
+constexpr Proposal kProposals[] = {
+    {"optimizer.moments = \"8bit\"", [](Settings& s) { s.optimizer.moments = MomentFormat::eight_bits; }},
+    {"compute.sums = \"bf16-stochastic\"", [](Settings& s) { s.compute.sums = SumKind::bf16_stochastic; }},
+    {"both",
+     [](Settings& s) { s.optimizer.moments = MomentFormat::eight_bits, s.compute.sums = SumKind::bf16_stochastic; }},
+};
+
+int64_t smallest_process(const Planner& like, const Settings& settings, const ProcessBase& base) {
+    Planner planner(settings, like.model(), like.longest_sample(), like.threads());
+    return process_bytes(base, planner, planner.frontier(Rates::typical(settings, like.threads())).back());
+}
+
+}  // namespace
+
+MemoryBound memory_of_machine() {
+    return memory_bound(read_memory_facts());
+}
+
+MemoryBound budget_of(const Settings& settings, const MemoryBound& machine) {
+    MemoryBound budget = machine;
+    const std::optional<ByteSize>& given = settings.compute.memory;
+    if (given && given->bytes < machine.bytes) {
+        budget.bytes = given->bytes;
+        budget.reason = cat("compute.memory is ", format_bytes(given->bytes));
+    }
+    return budget;
+}
+
+ProcessBase ProcessBase::measure() {
+    malloc_trim(0);
+    const ProcessMemory memory = process_memory();
+    return {.held_bytes = memory.resident_bytes, .peak_bytes = memory.peak_resident_bytes};
+}
+
+int64_t process_bytes(const ProcessBase& base, const Planner& planner, const Plan& plan) {
+    const int64_t arena = (plan.arena_bytes + kHugePage - 1) / kHugePage * kHugePage;
+    const int64_t later = kLaterBytes + planner.threads() * kLaterBytesOfAThread;
+    return base.held_bytes + later + planner.host_bytes(plan.micro_batch_grains) + arena;
+}
+
+std::string refusal_text(const MemoryBound& budget, const ProcessBase& base, const Planner& planner,
+                         const Plan& smallest) {
+    const Settings& settings = planner.settings();
+    const ArenaParts& parts = smallest.parts;
+    const int64_t needed = process_bytes(base, planner, smallest);
+    std::string text = cat(budget.reason, ", but the smallest plan needs ", format_bytes(needed), " (weights ",
+                           format_bytes(parts.weights + parts.copy), ", sums ", format_bytes(parts.sums), ", moments ",
+                           format_bytes(parts.moments), ", one micro-batch ",
+                           format_bytes(smallest.arena_bytes - smallest.resident_bytes), ", this process itself ",
+                           format_bytes(needed - smallest.arena_bytes), "; ", text_of(smallest), ", ",
+                           smallest.micro_batch_grains, " grain(s) a micro-batch). ");
+    if (planner.record_bytes() > needed / 2) {
+        return cat(text, "Most of it, ", format_bytes(planner.record_bytes()), ", are records of the window's ",
+                   static_cast<int64_t>(planner.window_grains()),
+                   " grains: set window.samples (or window.tokens) lower, or window.grain_samples higher.");
+    }
+    text += "Give it that much, or take a smaller model or a shorter data.sequence_length";
+    text += settings.window.micro_batch_grains > 1 ? ", or leave window.micro_batch_grains at 0" : "";
+    text += settings.compute.recompute ? ", or leave compute.recompute at \"auto\"" : "";
+    text += ".";
+    for (const Proposal& proposal : kProposals) {
+        Settings changed = settings;
+        proposal.apply(changed);
+        const int64_t bytes = smallest_process(planner, changed, base);
+        if (bytes < needed) {
+            text +=
+                cat(" With ", proposal.text, ", which changes the result, it would need ", format_bytes(bytes), ".");
+        }
+    }
+    return text;
+}
+
+void check_peak(const MemoryBound& budget, const ProcessBase& base) {
+    if (base.peak_bytes > budget.bytes) {
+        throw Error(cat(budget.reason, ", but reading the settings and the data has already taken ",
+                        format_bytes(base.peak_bytes),
+                        ". Tokenizing is done once: start again, or give compute.memory at least that."));
+    }
+}
+
+std::optional<int64_t> available_memory() {
+    const MemoryFacts facts = read_memory_facts();
+    const MemoryBound bound = memory_bound(facts);
+    return bound.reason.empty() ? std::nullopt : std::optional(bound.bytes - facts.process.resident_bytes);
+}
+
+void check_memory(const ArenaPlan& plan, int64_t available_bytes) {
+    if (plan.peak_bytes > available_bytes) {
+        throw Error(cat("this run needs ", format_bytes(plan.peak_bytes), " (weights, sums and moments ",
+                        format_bytes(plan.resident_bytes), ", one micro-batch ",
+                        format_bytes(plan.peak_bytes - plan.resident_bytes), "), but the machine has only ",
+                        format_bytes(available_bytes),
+                        " to give. Choose a smaller model, a shorter data.sequence_length or a smaller ",
+                        "window.micro_batch_grains (it does not change the result)."));
+    }
+}
+
+}  // namespace accrue

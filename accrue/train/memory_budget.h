@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "accrue/base/memory.h"
+#include "accrue/train/planner.h"
+
+namespace accrue {
+
+// Says what this process may hold now. Asked before a run and between its windows.
+using MemorySource = std::function<MemoryBound()>;
+// Asks the machine.
+[[nodiscard]] MemoryBound memory_of_machine();
+
+// What a run may hold: compute.memory, or less where the machine has less.
+[[nodiscard]] MemoryBound budget_of(const Settings& settings, const MemoryBound& machine);
+
+// What the system gives at once.
+inline constexpr int64_t kHugePage = int64_t{2} << 20;
+
+// What a process holds besides the arena of a plan.
+struct ProcessBase {
+    int64_t held_bytes = 0;  // now: program, data, pool
+    int64_t peak_bytes = 0;  // the most so far
+
+    // Measured now, after freed memory was given back.
+    [[nodiscard]] static ProcessBase measure();
+};
+
+// The most that a process holds when it runs by a plan: what it holds already, what it will take outside of the arena,
+// and the arena in whole huge pages.
+[[nodiscard]] int64_t process_bytes(const ProcessBase& base, const Planner& planner, const Plan& plan);
+
+// Why no plan fits: the smallest of them (by `base`), what it needs and what would help.
+[[nodiscard]] std::string refusal_text(const MemoryBound& budget, const ProcessBase& base, const Planner& planner,
+                                       const Plan& smallest);
+
+// An error if this process has held more than the budget before anything was computed.
+void check_peak(const MemoryBound& budget, const ProcessBase& base);
+
+// What this process can still take; nothing where the system does not say.
+[[nodiscard]] std::optional<int64_t> available_memory();
+
+// A plan that does not fit is refused before anything is computed: the message says what it needs and what there is.
+void check_memory(const ArenaPlan& plan, int64_t available_bytes);
+
+}  // namespace accrue
