@@ -43,7 +43,7 @@ protected:
 };
 
 TEST_F(ModelFamilyTest, HoweverAWindowIsCutTheBitsAreTheSame) {
-    for (const char* device : {"cpu", "reference"}) {
+    for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::reference}) {
         Settings whole = settings(4);
         whole.compute.device = device;
         TestRun first = job(whole, 1);

@@ -34,18 +34,23 @@ struct HeldRows {
 
 namespace op {
 
-// An error if an operation was given views that do not fit together.
-inline void require_equal(std::string_view operation, std::string_view what, int64_t found, int64_t wanted) {
+// An error if an operation was given views that do not fit together. The words are put together only then: an operation
+// may be short.
+inline void require_equal(std::string_view operation, std::string_view what, std::string_view of, int64_t found,
+                          int64_t wanted) {
     if (found != wanted) {
-        throw Error(cat(operation, " was given ", found, " ", what, " where the other views have ", wanted));
+        throw Error(cat(operation, " was given ", found, " ", what, of, " where the other views have ", wanted));
     }
+}
+inline void require_equal(std::string_view operation, std::string_view what, int64_t found, int64_t wanted) {
+    require_equal(operation, what, "", found, wanted);
 }
 
 // `like` and `view` have the same extents.
 template <class A, class B>
 void require_alike(std::string_view operation, std::string_view what, const A& view, const B& like) {
-    require_equal(operation, cat("rows of ", what), view.rows, like.rows);
-    require_equal(operation, cat("columns of ", what), view.columns, like.columns);
+    require_equal(operation, "rows of ", what, view.rows, like.rows);
+    require_equal(operation, "columns of ", what, view.columns, like.columns);
 }
 
 inline void require_rows(std::string_view operation, const Dropout& dropout, int64_t rows) {

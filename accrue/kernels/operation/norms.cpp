@@ -14,9 +14,9 @@ void require_sums(std::string_view operation, std::string_view what, std::span<c
     if (sums.empty()) {
         return;
     }
-    require_equal(operation, cat("sums of ", what), std::ssize(sums), std::ssize(grains));
+    require_equal(operation, "sums of ", what, std::ssize(sums), std::ssize(grains));
     for (const SumView& sum : sums) {
-        require_equal(operation, cat("elements of ", what), sum.elements(), columns);
+        require_equal(operation, "elements of ", what, sum.elements(), columns);
     }
 }
 
