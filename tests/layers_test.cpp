@@ -69,7 +69,7 @@ FolderMap read_folder_map(std::istream& page) {
     return map;
 }
 
-// "accrue/data/loader.h" lies in "data", "accrue/kernels/cpu/linear.cpp" in "kernels"; nothing for other paths.
+// "accrue/data/samples/dataset.h" lies in "data", "accrue/kernels/cpu/linear.cpp" in "kernels"; nothing for other paths.
 std::optional<std::string> folder_of(const std::string& path) {
     const auto parts = split(path, '/');
     return parts.size() >= 3 && parts[0] == "accrue" ? std::optional(parts[1]) : std::nullopt;
@@ -221,7 +221,7 @@ TEST_F(FaultsTest, OnlyTestsOfModelAccumulateAndOptimSeeAllBelowTrain) {
     EXPECT_EQ(faults("accrue/model/decoder_test.cpp", "accrue/data/samples/dataset.h"), "");
     EXPECT_EQ(faults("accrue/optim/adamw_test.cpp", "accrue/model/decoder/config.h"), "");
     EXPECT_NE(faults("accrue/model/decoder_test.cpp", "accrue/train/step.h"), "");
-    EXPECT_NE(faults("accrue/data/dataset_test.cpp", "accrue/model/decoder/config.h"), "");
+    EXPECT_NE(faults("accrue/data/samples/corpus_test.cpp", "accrue/model/decoder/config.h"), "");
 }
 
 TEST_F(FaultsTest, UnknownFoldersAndShortPathsAreFaults) {
