@@ -37,7 +37,7 @@ public:
     // What is about to be done, before the weights are there.
     void tell_job() const;
     // Once every check has passed and the weights are there: cuts the metrics back to the engine's step, and tells what a
-    // user should know. `is_continued`: from a checkpoint.
+    // user should know. Continued: from a checkpoint.
     enum class Beginning { fresh, continued };
     void begin(Beginning beginning);
     // The validation loss before the first step, if the metrics of a continued run have it.

@@ -12,7 +12,7 @@
 #include "accrue/tensor/view.h"
 
 // What the operations of kernels/operations.h need beside matrix products, for CPUs, a grain at a time. Scratch memory is
-// what kernels/cpu/workspace.h takes.
+// what kernels/cpu/elementwise_plan.h takes.
 namespace accrue::cpu {
 
 // norms.cpp

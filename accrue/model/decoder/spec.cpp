@@ -68,7 +68,7 @@ public:
                6 * static_cast<double>(config_.layers) * attention_width * length * length;
     }
 
-    // Of a tied embedding: which rows of it wait for a second source (HeldEmbedding).
+    // Of a tied embedding: the slot of each row that waits for a second source (HeldRows), until it is uploaded.
     [[nodiscard]] int64_t host_bytes_of_grain() const override {
         return config_.tied ? config_.vocabulary * static_cast<int64_t>(sizeof(int32_t)) : 0;
     }
