@@ -12,8 +12,8 @@ namespace accrue {
 namespace {
 
 // A whole number of every tile's columns, and no other product of a preset has so many outputs.
-constexpr int64_t kWords = 2064;
-constexpr uint64_t kSeed = 1;
+constexpr int64_t kCalibrationWords = 2064;
+constexpr uint64_t kCalibrationSeed = 1;
 // Of the steps of one plan the fastest counts: whatever else runs here can only slow them down.
 constexpr int kTries = 2;
 // Where a typical machine would take longer for one step, part of the grain is measured, then part of a sample; but not
@@ -29,7 +29,7 @@ public:
     [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
         TokenBatch batch = data().load(window, grains);
         const auto word = [this](size_t place, uint64_t kind) {
-            return static_cast<int32_t>(mix(kSeed, kind, place) % static_cast<uint64_t>(vocabulary_));
+            return static_cast<int32_t>(mix(kCalibrationSeed, kind, place) % static_cast<uint64_t>(vocabulary_));
         };
         for (size_t row = 0; row < batch.tokens.size(); ++row) {
             batch.tokens[row] = word(row, 0);
@@ -54,7 +54,7 @@ public:
           samples_(longest_sample),
           words_(samples_, model->vocabulary()),
           grain_samples_(settings.window.grain_samples) {
-        initialize_weights(engine_.model->parameters(), kSeed, engine_.put_weights());
+        initialize_weights(engine_.model->parameters(), kCalibrationSeed, engine_.put_weights());
         engine_.refresh_copy();
     }
 
@@ -117,7 +117,7 @@ Rates rates_of(const WorkByPart& work, const Stopwatch::Seconds& seconds, const 
 }  // namespace
 
 Rates measure_rates(const RunInputs& inputs, Pool& pool, int64_t room) {
-    const auto model = inputs.model->at_most({.blocks = 1, .vocabulary = kWords});
+    const auto model = inputs.model->at_most({.blocks = 1, .vocabulary = kCalibrationWords});
     Settings settings = inputs.settings;
     settings.window.micro_batch_grains = 1;
     settings.compute.recompute = Recompute::nothing;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "accrue/base/error.h"
 #include "accrue/base/hash.h"
 
 namespace accrue {
@@ -69,6 +70,34 @@ TEST(ParametersTest, FreshWeightsKeepTheirBits) {
         EXPECT_EQ(hash_of(std::as_bytes(std::span(weights))), "9e9d25cff3d31f36bfc2bcb100ab0390") << threads;
         EXPECT_EQ(told, list.elements() * 4) << "all of it is counted";
     }
+}
+
+TEST(ParametersTest, ShapesThatNothingComputesWithAreErrors) {
+    ParameterList list;
+    try {
+        (void)list.add({.name = "experts.weight", .shape = {8, 4, 2}});
+        ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+        EXPECT_STREQ(error.what(),
+                     "parameter experts.weight has 3 dimensions; parameters with one or two are computed with");
+    }
+}
+
+TEST(ParametersTest, WhatIsFrozenHasNoPlaceAmongTheGradients) {
+    ParameterList list = decoder_parameters(preset_config("tiny")).list;
+    EXPECT_EQ(list.gradient_elements, list.flat_elements);
+    for (int64_t index = 0; index < list.count(); ++index) {
+        EXPECT_EQ(list[index].gradient->offset, list[index].offset) << "all trained: one layout for all";
+    }
+    list.place_gradients([](const Parameter& parameter) { return !parameter.is_matrix(); });
+    int64_t next = 0;
+    for (const int64_t index : list.trained) {
+        EXPECT_FALSE(list[index].is_matrix());
+        EXPECT_EQ(list[index].gradient->offset, next);
+        next += (list[index].elements() + 15) / 16 * 16;
+    }
+    EXPECT_EQ(list.gradient_elements, next);
+    EXPECT_FALSE(list[0].gradient);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "accrue/tensor/arena.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -179,6 +180,23 @@ TEST(ArenaTest, AMatrixHasTheBytesOfItsType) {
     const LeasedAny any = take_any_matrix(arena, DType::fp32, 3, 5);
     EXPECT_EQ(any.block.bytes(), 60);
     EXPECT_EQ(any.view.as<float>().data, reinterpret_cast<float*>(any.block.data()));
+}
+
+// As a device's memory: whoever peeks ends.
+TEST(ArenaTest, GuardedMemoryCanBeTouchedOnlyWhileItIsOpen) {
+    Arena arena(make_guarded_backing(1 << 20));
+    arena.touch();
+    const Leased<float> values = take_matrix<float>(arena, 2, 3);
+    {
+        const Arena::Access access(arena);
+        const Arena::Access nested(arena);
+        values.view.data[5] = 7;
+        EXPECT_EQ(values.view.data[5], 7);
+    }
+    EXPECT_DEATH({ values.view.data[5] = 8; }, "");
+    EXPECT_DEATH({ std::exit(values.view.data[5] == 7 ? 0 : 1); }, "");
+    const Arena::Access again(arena);
+    EXPECT_EQ(values.view.data[5], 7);
 }
 
 }  // namespace

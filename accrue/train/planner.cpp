@@ -31,15 +31,15 @@ std::vector<Recompute> mixed(int64_t count, int64_t first_blocks, Recompute firs
 // A run that computes nothing: what is chosen for it shows in its arena and its counts.
 struct Planner::Dry {
     Dry(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample, int threads)
-        : kernels(arena, make_cpu_workspace(threads)),
+        : kernels(arena, make_workspace(device_of(settings.compute), threads)),
           engine(settings, model, longest_sample, kernels),
           samples(longest_sample),
           units(Units::first(std::vector<float>(engine.sum.tensors().size(), 0.0F))),
-          tables(tables_of(*model, longest_sample, threads)) {}
+          tables(tables_of(*model, longest_sample, device_of(settings.compute), threads)) {}
 
-    static int64_t tables_of(const ModelSpec& model, int64_t longest_sample, int threads) {
+    static int64_t tables_of(const ModelSpec& model, int64_t longest_sample, const DeviceChoice& device, int threads) {
         Arena arena = Arena::dry();
-        DryKernels kernels(arena, make_cpu_workspace(threads));
+        DryKernels kernels(arena, make_workspace(device, threads));
         const auto alone = model.make({.longest_sample = longest_sample}, kernels);
         return arena.bytes_in_use();
     }
@@ -265,7 +265,7 @@ ArenaPlan plan_arena(const Settings& settings, const std::shared_ptr<const Model
 ArenaPlan plan_arena(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
                      int threads, const Choices& choices) {
     Arena arena = Arena::dry();
-    const auto kernels = make_dry_kernels(arena, threads);
+    const auto kernels = make_dry_kernels(arena, device_of(settings.compute), threads);
     Engine engine(settings, model, longest_sample, *kernels, choices);
     ArenaPlan plan{.resident_bytes = arena.high_water_bytes()};
 

@@ -93,7 +93,7 @@ struct TrainedModel::Reading {
 
 int64_t TrainedModel::Reading::plan_bytes(const ModelSpec& spec, const ModelOptions& options, int threads) {
     Arena arena = Arena::dry();
-    const auto kernels = make_dry_kernels(arena, threads);
+    const auto kernels = make_dry_kernels(arena, {}, threads);
     Reading reading(spec, options, *kernels);
     const std::vector<int32_t> tokens(static_cast<size_t>(options.longest_sample), 0);
     TokenBatch batch;

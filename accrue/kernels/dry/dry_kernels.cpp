@@ -30,8 +30,8 @@ void DryKernels::profile(const Operation& operation) {
     }
 }
 
-std::unique_ptr<DryKernels> make_dry_kernels(Arena& arena, int threads) {
-    return std::make_unique<DryKernels>(arena, make_cpu_workspace(threads));
+std::unique_ptr<DryKernels> make_dry_kernels(Arena& arena, const DeviceChoice& device, int threads) {
+    return std::make_unique<DryKernels>(arena, make_workspace(device, threads));
 }
 
 }  // namespace accrue

@@ -43,7 +43,7 @@ private:
     ArenaProfile profile_;
 };
 
-// A device that stands in for the cpu device with that many threads.
-[[nodiscard]] std::unique_ptr<DryKernels> make_dry_kernels(Arena& arena, int threads);
+// Stands in for that device with so many threads.
+[[nodiscard]] std::unique_ptr<DryKernels> make_dry_kernels(Arena& arena, const DeviceChoice& device, int threads);
 
 }  // namespace accrue

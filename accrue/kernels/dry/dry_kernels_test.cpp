@@ -21,7 +21,7 @@ TEST(DryKernelsTest, TakesTheBytesThatTheCpuTakes) {
             Arena real(int64_t{64} << 20);
             Arena dry = Arena::dry();
             operation.run(*make_cpu_kernels(pool, real), tried);
-            operation.run(*make_dry_kernels(dry, kThreads), tried);
+            operation.run(*make_dry_kernels(dry, {}, kThreads), tried);
             ASSERT_EQ(dry.high_water_bytes(), real.high_water_bytes()) << operation.name << ", " << text_of(tried);
             EXPECT_EQ(dry.bytes_in_use(), 0);
             some_take_memory |= dry.high_water_bytes() > 0;
@@ -44,7 +44,7 @@ protected:
     }
 
     Arena arena_ = Arena::dry();
-    std::unique_ptr<DryKernels> kernels_ = make_dry_kernels(arena_, kThreads);
+    std::unique_ptr<DryKernels> kernels_ = make_dry_kernels(arena_, {}, kThreads);
     std::vector<Leased<float>> kept_;
     GrainRecord record_;
 };
