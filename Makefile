@@ -15,7 +15,7 @@ FUZZ ?= -max_total_time=60
 ONE_THREAD_IS_ENOUGH := EqualsTheReference|OtherRows|DryKernels|PlainLoop|AnotherGrain|portable|_fp32
 
 .DEFAULT_GOAL := help
-.PHONY: help train build test test-avx2 check sanitize threads lint fuzz format counts counts-update setup setup-check clean
+.PHONY: help train build test test-avx2 check sanitize threads headers lint fuzz format counts counts-update setup setup-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,8 +35,9 @@ test-avx2: build ## the quick tests that compute, as on a processor with AVX2 an
 	@cmake --build build/release --target quick_tests
 	ACCRUE_TEST_INSTRUCTION_SET=avx2 $(CTEST) --test-dir build/release --label-regex processor --exclude-regex '^ErrorsTest'
 
-check: setup-check ## what a change must pass: sanitizers, thread sanitizer, layout, lint, fuzzing
+check: setup-check ## what a change must pass: sanitizers, thread sanitizer, layout, headers, lint, fuzzing
 	scripts/format check
+	scripts/headers
 	@$(MAKE) --no-print-directory sanitize threads lint fuzz FUZZ=-runs=30000
 
 sanitize: setup-check build/dev/build.ninja ## the quick tests under address and undefined-behaviour sanitizers
@@ -46,6 +47,9 @@ sanitize: setup-check build/dev/build.ninja ## the quick tests under address and
 threads: setup-check build/threads/build.ninja ## the tests labelled threads under the thread sanitizer
 	@$(PLAIN_MEMORY) cmake --build build/threads --target thread_tests
 	$(PLAIN_MEMORY) $(CTEST) --test-dir build/threads --label-regex threads --exclude-regex '$(ONE_THREAD_IS_ENOUGH)'
+
+headers: setup-check ## every header compiles alone, so that it includes what it uses
+	scripts/headers
 
 lint: setup-check ## clang-tidy over the sources
 	scripts/lint
