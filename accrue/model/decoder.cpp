@@ -10,8 +10,8 @@ constexpr AttentionMask kMask = AttentionMask::causal;
 
 // Sums that are not exact are added in grain order, so a row that one grain of the batch holds back must be held back by
 // all of them.
-bool holds_alike(const TokenBatch& batch, GradientSink& sink) {
-    return !batch.grains.empty() && sink.sum_of(batch.grains.front().number, 0).kind != SumKind::exact;
+bool holds_alike(const TokenBatch& batch, GradientSink& sink, int64_t tensor) {
+    return !batch.grains.empty() && sink.sum_of(batch.grains.front().number, tensor).kind != SumKind::exact;
 }
 
 }  // namespace
@@ -83,13 +83,13 @@ void Decoder::embed(const Pass& pass, const DeviceBatch& batch, const BlockConte
 }
 
 LookupNeeds Decoder::lookup_needs(const TokenBatch& batch, GradientSink& sink) const {
-    const auto trains = [this](int64_t parameter) { return parameters_.list[parameter].gradient.has_value(); };
-    const bool words = trains(parameters_.embedding);
-    return {.words = words,
-            .positions = config_.learned_positions && trains(parameters_.position_embedding),
-            .held_columns = config_.tied && words ? config_.width : 0,
-            .held_rows_of = config_.vocabulary,
-            .holds_alike = holds_alike(batch, sink)};
+    const auto& words = parameters_.list[parameters_.embedding].gradient;
+    return {
+        .words = words.has_value(),
+        .positions = config_.learned_positions && parameters_.list[parameters_.position_embedding].gradient.has_value(),
+        .held_columns = config_.tied && words ? config_.width : 0,
+        .held_rows_of = config_.vocabulary,
+        .holds_alike = words && holds_alike(batch, sink, words->tensor)};
 }
 
 void Decoder::forward_backward(const TokenBatch& batch, const Weights& weights, GradientSink& sink) {
