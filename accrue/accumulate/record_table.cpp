@@ -1,7 +1,6 @@
 #include "accrue/accumulate/record_table.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "accrue/base/error.h"
 
@@ -40,8 +39,10 @@ void RecordTable::write_to(GrainLedger& ledger) const {
     download(kernels_, static_cast<const std::byte*>(memory_.data()), std::span(host));
     std::vector<GrainRecord> records(grains_.size() * static_cast<size_t>(tensors_));
     std::vector<double> losses(grains_.size());
-    std::memcpy(records.data(), host.data(), records.size() * sizeof(GrainRecord));
-    std::memcpy(losses.data(), host.data() + records.size() * sizeof(GrainRecord), losses.size() * sizeof(double));
+    const auto of_records = std::as_writable_bytes(std::span(records));
+    const auto of_losses = std::as_writable_bytes(std::span(losses));
+    std::copy_n(host.begin(), of_records.size(), of_records.begin());
+    std::copy_n(host.begin() + std::ssize(of_records), of_losses.size(), of_losses.begin());
     for (size_t place = 0; place < grains_.size(); ++place) {
         const auto& [number, counted_tokens] = grains_[place];
         for (int64_t tensor = 0; tensor < tensors_; ++tensor) {
