@@ -5,7 +5,9 @@ namespace accrue {
 void Kernels::run(const Operation& operation) {
     std::visit([](const auto& known) { known.check(); }, operation);
     const Arena::Access access(arena());
-    if (watch_ == nullptr) {
+    const bool is_transfer =
+        std::holds_alternative<op::Upload>(operation) || std::holds_alternative<op::Download>(operation);
+    if (watch_ == nullptr || is_transfer) {
         compute(operation);
         return;
     }

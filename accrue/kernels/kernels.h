@@ -12,7 +12,7 @@
 
 namespace accrue {
 
-// Sees every operation: for a stopwatch, for counting.
+// Sees every operation but transfers, which any thread may ask for: for a stopwatch, for counting.
 class OperationWatch {
 public:
     virtual ~OperationWatch() = default;
@@ -39,7 +39,7 @@ public:
 
     // Views that do not fit together are an error.
     void run(const Operation& operation);
-    // Nothing, or what sees every operation from now on. Must outlive the device, or be replaced.
+    // Nothing, or what sees the operations from now on. Must outlive the device, or be replaced.
     void watch(OperationWatch* watch) { watch_ = watch; }
 
 protected:

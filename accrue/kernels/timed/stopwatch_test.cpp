@@ -73,6 +73,18 @@ TEST_F(StopwatchTest, ABackwardPassIsSharedOutBetweenItsProducts) {
     EXPECT_EQ(watch.calls(), 3) << "biases, weights, and what runs together";
 }
 
+// Weights are filled by all threads, each with transfers of its own.
+TEST_F(StopwatchTest, TransfersOfManyThreadsAreNotWatched) {
+    Pool pool(4);
+    std::vector<float> device(4096);
+    const std::vector<float> host(device.size() / 256, 2);
+    pool.run(256, [&](int64_t item, int) {
+        upload(*kernels_, std::span<const float>(host), device.data() + item * std::ssize(host));
+    });
+    EXPECT_EQ(device, std::vector<float>(device.size(), 2));
+    EXPECT_EQ(watch_.calls(), 0);
+}
+
 TEST_F(StopwatchTest, StopsWatchingWhenItEnds) {
     { const Stopwatch another(*kernels_); }
     (void)product(3);
