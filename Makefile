@@ -14,6 +14,9 @@ FUZZ ?= -max_total_time=60
 # thread sanitizer, and run elsewhere.
 ONE_THREAD_IS_ENOUGH := EqualsTheReference|OtherRows|DryKernels|PlainLoop|AnotherGrain|portable|_fp32
 
+# Tests compute on the processor, also where there is a GPU; `make test-gpu` is for that.
+test test-avx2 sanitize threads: export ACCRUE_TEST_DEVICE = cpu
+
 .DEFAULT_GOAL := help
 .PHONY: help train build test test-avx2 check sanitize threads headers lint fuzz format counts counts-update setup setup-check clean
 

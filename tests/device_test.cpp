@@ -16,7 +16,7 @@ public:
     explicit AddsLater(std::unique_ptr<Kernels> real) : real_(std::move(real)) {}
     [[nodiscard]] std::string description() const override { return real_->description(); }
     [[nodiscard]] Arena& arena() override { return real_->arena(); }
-    [[nodiscard]] int64_t most_incomplete() const override { return 3; }
+    [[nodiscard]] DeviceTraits traits() const override { return {.most_incomplete = 3}; }
     [[nodiscard]] int64_t most_kept() const { return most_kept_; }
 
 private:

@@ -43,7 +43,7 @@ void GradientSum::add(std::span<const int64_t> integers, const GrainLedger& ledg
 
 void GradientSum::replace(std::span<const int64_t> integers, GrainLedger ledger) {
     require_whole(integers);
-    incomplete_.clear();
+    forget();
     ledger_ = std::move(ledger);
     upload(kernels_, integers, reinterpret_cast<int64_t*>(sums_.data()));
 }

@@ -16,7 +16,9 @@ SumView GradientProbe::sum_of(int64_t grain, int64_t tensor) {
 
 void GradientProbe::end() {
     kernels_.run(op::CompleteSums{});
-    records_->write_to(ledger_);
+    std::vector<std::byte> host(records_->device_bytes().size());
+    download(kernels_, records_->device_bytes().data(), std::span(host));
+    records_->write_to(ledger_, host);
     records_.reset();
 }
 

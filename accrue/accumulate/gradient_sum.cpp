@@ -1,6 +1,8 @@
 #include "accrue/accumulate/gradient_sum.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "accrue/base/error.h"
 #include "accrue/base/random.h"
@@ -12,10 +14,29 @@ GradientSum::GradientSum(std::vector<SumTensor> tensors, int64_t flat_elements, 
       flat_elements_(flat_elements),
       kind_(kind),
       kernels_(kernels),
-      sums_(kernels.arena().take(flat_elements * bytes_of(kind))) {}
+      sums_(kernels.arena().take(flat_elements * bytes_of(kind))),
+      incomplete_(kernels, std::ssize(tensors_)) {}
+
+void GradientSum::let_wait(int64_t grains) {
+    const DeviceTraits traits = kernels_.traits();
+    const int64_t places = kind_ == SumKind::exact ? std::min(grains, traits.most_waiting_grains) : 0;
+    if (places == places_) {
+        return;
+    }
+    complete();
+    int64_t tiles = 0;
+    for (const SumTensor& tensor : tensors_) {
+        tiles += (tensor.rows * tensor.columns + traits.waiting_tile - 1) / traits.waiting_tile;
+    }
+    waiting_memory_ = {};
+    places_ = places;
+    if (places > 0) {
+        waiting_memory_ = kernels_.arena().take(places * (place_bytes() + tiles * traits.waiting_tile_bytes));
+    }
+}
 
 void GradientSum::open(int64_t grains, Units units, uint64_t rounding_seed) {
-    incomplete_.clear();
+    forget();
     units_ = std::move(units);
     rounding_seed_ = rounding_seed;
     ledger_ = GrainLedger(grains, std::ssize(tensors_));
@@ -26,8 +47,36 @@ std::byte* GradientSum::start_of(const SumTensor& tensor) const {
     return sums_.data() + tensor.offset * bytes_of(kind_);
 }
 
+int64_t GradientSum::place_bytes() const {
+    constexpr int64_t kAlignment = 256;
+    return (flat_elements_ * static_cast<int64_t>(sizeof(float)) + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// Grains that find no place add what waits first; a micro-batch of more grains than there are places does not wait.
 void GradientSum::begin(std::span<const Grain> grains) {
-    incomplete_.emplace_back(kernels_, grains, std::ssize(tensors_));
+    const int64_t count = std::ssize(grains);
+    if (incomplete_.is_full_for(count)) {
+        complete();
+    }
+    numbers_.clear();
+    if (count <= places_) {
+        if (places_taken_ + count > places_) {
+            add_waiting();
+        }
+        first_place_ = places_taken_;
+        places_taken_ += count;
+        std::ranges::transform(grains, std::back_inserter(numbers_), &Grain::number);
+    }
+    incomplete_.begin(grains);
+}
+
+float* GradientSum::waiting_place(int64_t grain, const SumTensor& tensor) const {
+    const auto found = std::ranges::find(numbers_, grain);
+    if (found == numbers_.end()) {
+        return nullptr;
+    }
+    const int64_t place = first_place_ + (found - numbers_.begin());
+    return reinterpret_cast<float*>(waiting_memory_.data() + place * place_bytes()) + tensor.offset;
 }
 
 SumView GradientSum::sum_of(int64_t grain, int64_t tensor) {
@@ -38,24 +87,42 @@ SumView GradientSum::sum_of(int64_t grain, int64_t tensor) {
             .columns = place.columns,
             .per_unit = kind_ == SumKind::exact ? units_.per_unit(tensor) : 1.0,
             .rounding_key = mix(rounding_seed_, static_cast<uint64_t>(grain), static_cast<uint64_t>(tensor)),
-            .record = incomplete_.back().record(grain, tensor)};
+            .record = incomplete_.current().record(grain, tensor),
+            .waiting = waiting_place(grain, place)};
 }
 
 void GradientSum::end() {
-    if (std::ssize(incomplete_) >= kernels_.most_incomplete()) {
+    if (incomplete_.grains() >= kernels_.traits().most_incomplete) {
         complete();
+    } else {
+        kernels_.submit();
     }
+}
+
+void GradientSum::add_waiting() const {
+    std::span<std::byte> memory;
+    if (places_ > 0) {
+        const int64_t values = places_ * place_bytes();
+        memory = {waiting_memory_.data() + values, static_cast<size_t>(waiting_memory_.bytes() - values)};
+    }
+    kernels_.run(op::CompleteSums{.memory = memory});
+    places_taken_ = 0;
 }
 
 void GradientSum::complete() const {
     if (incomplete_.empty()) {
         return;
     }
-    kernels_.run(op::CompleteSums{});
-    for (const RecordTable& records : incomplete_) {
-        records.write_to(ledger_);
+    add_waiting();
+    incomplete_.write_to(ledger_);
+}
+
+// What the device still owes must not reach sums of another window.
+void GradientSum::forget() {
+    if (!incomplete_.empty()) {
+        add_waiting();
+        incomplete_.clear();
     }
-    incomplete_.clear();
 }
 
 const GrainLedger& GradientSum::ledger() const {
@@ -84,7 +151,7 @@ std::span<std::byte> GradientSum::device_bytes() const {
 }
 
 void GradientSum::restore(GrainLedger ledger, Units units, uint64_t rounding_seed) {
-    incomplete_.clear();
+    forget();
     ledger_ = std::move(ledger);
     units_ = std::move(units);
     rounding_seed_ = rounding_seed;

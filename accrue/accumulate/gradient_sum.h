@@ -28,13 +28,18 @@ public:
     // Takes flat_elements sums from the arena of the kernels. One tensor for each that is trained.
     GradientSum(std::vector<SumTensor> tensors, int64_t flat_elements, SumKind kind, Kernels& kernels);
 
+    // Takes memory in which the gradients of so many grains may wait to be added in one pass, or gives it back. Exact sums
+    // only, and on a device that knows how: with all others nothing waits. Changes no bit.
+    void let_wait(int64_t grains);
+    // What it holds beside the sums themselves: gradients that wait, and records that are on the device.
+    [[nodiscard]] int64_t bytes_beside() const { return waiting_memory_.bytes() + incomplete_.bytes(); }
     // Begins a window: zero sums, no grain finished. Units are needed for exact sums only, and a seed of this step for
     // stochastic ones only.
     void open(int64_t grains, Units units, uint64_t rounding_seed = 0);
 
     void begin(std::span<const Grain> grains) override;
     [[nodiscard]] SumView sum_of(int64_t grain, int64_t tensor) override;
-    [[nodiscard]] View<double> loss_sums() override { return incomplete_.back().loss_sums(); }
+    [[nodiscard]] View<double> loss_sums() override { return incomplete_.current().loss_sums(); }
     void end() override;
 
     // Adds another part of the same window. Exact sums only: all others depend on the order.
@@ -68,7 +73,11 @@ public:
 private:
     void require_whole(std::span<const int64_t> integers) const;
     [[nodiscard]] std::byte* start_of(const SumTensor& tensor) const;
+    void add_waiting() const;
     void complete() const;
+    void forget();
+    [[nodiscard]] int64_t place_bytes() const;
+    [[nodiscard]] float* waiting_place(int64_t grain, const SumTensor& tensor) const;
 
     std::vector<SumTensor> tensors_;
     int64_t flat_elements_;
@@ -78,8 +87,14 @@ private:
     Units units_;
     uint64_t rounding_seed_ = 0;
     // Micro-batches whose records are still on the device, and what came down: reading completes it.
-    mutable std::vector<RecordTable> incomplete_;
+    mutable IncompleteRecords incomplete_;
     mutable GrainLedger ledger_;
+    // Gradients that wait: a place for each of so many grains, then what the device needs to add them.
+    Arena::Block waiting_memory_;
+    int64_t places_ = 0;
+    mutable int64_t places_taken_ = 0;
+    int64_t first_place_ = 0;       // of the micro-batch that began last; its grains wait one behind another
+    std::vector<int64_t> numbers_;  // of its grains; none where they do not wait
 
     friend class MeanGradient;
 };

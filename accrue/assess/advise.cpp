@@ -6,6 +6,7 @@
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
 #include "accrue/base/machine.h"
+#include "accrue/train/engine.h"
 
 namespace accrue {
 namespace {
@@ -38,7 +39,7 @@ public:
           request_(request),
           pool_(static_cast<int>(inputs.settings.compute.threads)),
           planner_(inputs.settings, inputs.model, inputs.longest_sample(), pool_.threads()),
-          base_(ProcessBase::measure()) {}
+          base_(ProcessBase::measure(planner_.device())) {}
 
     Advice advise();
 
@@ -219,7 +220,7 @@ void Adviser::look_at_threads() {
     const int now = pool_.threads();
     const int all = request_.processors > 0 ? request_.processors : static_cast<int>(this_machine().processors);
     for (const int threads : {now / 2, all}) {
-        if (threads < 1 || threads == now || inputs_.settings.compute.device == DeviceKind::reference) {
+        if (threads < 1 || threads == now || device_of(inputs_.settings.compute).name.kind != DeviceKind::cpu) {
             continue;
         }
         // Each thread wants some memory for itself.

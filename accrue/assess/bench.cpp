@@ -93,7 +93,7 @@ Settings bench_settings(const BenchRequest& request) {
     settings.data.order = SampleOrder::Kind::sequential;
     settings.data.sequence_length = request.sequence;
     settings.window.samples = request.samples;
-    settings.window.grain_samples = default_grain_samples(request.sequence);
+    settings.window.grain_samples = default_grain_samples(settings.compute, request.sequence);
     const Window window{.samples = request.samples, .grain_samples = settings.window.grain_samples};
     const int64_t threads = request.threads > 0 ? request.threads : this_machine().processors;
     const int64_t usual = default_micro_batch_grains(settings, request.sequence, static_cast<int>(threads));

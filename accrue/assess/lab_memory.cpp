@@ -31,7 +31,7 @@ LabMemory::LabMemory(const RunInputs& inputs, const Window& window, int threads,
       window_(window),
       threads_(std::max(threads, kMostThreads)),
       planner_(one_grain_at_a_time(inputs.settings), inputs.model, inputs.longest_sample(), threads_),
-      base_(ProcessBase::measure()),
+      base_(ProcessBase::measure(planner_.device())),
       second_sum_bytes_(inputs.model->parameters().flat_elements * bytes_of(SumKind::exact)),
       choices_(choices_of(inputs.settings, inputs.model->blocks())) {
     const MemoryBound budget = budget_of(inputs.settings, machine);

@@ -144,7 +144,7 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
     Planner planner(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool.threads());
     PlanFindings findings;
     findings.machine = read_memory_facts();
-    findings.base = ProcessBase::measure();
+    findings.base = ProcessBase::measure(planner.device());
     findings.budget = budget_of(settings, machine);
     findings.window_grains = planner.window_grains();
     findings.window_tokens = planner.window_tokens();

@@ -24,8 +24,7 @@ Replay replay(const RunFolder& folder, int64_t from, int64_t to, const ProgramUn
               const std::function<void(int64_t step)>& before_step) {
     const RunInputs inputs = open_inputs(read_settings(folder.settings(), {}));
     Pool pool(static_cast<int>(inputs.settings.compute.threads));
-    const PlanChoice plan(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool.threads(),
-                          memory_of_machine);
+    const PlanChoice plan(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool.threads());
     const DeviceChoice device = device_of(inputs.settings.compute);
     Arena arena(make_backing(device, plan.address_bytes()));
     arena.keep(plan.plan().arena_bytes);

@@ -86,7 +86,7 @@ WindowLab::WindowLab(const RunInputs& inputs, const WindowRequest& request, Prog
       loader_(*inputs.train, sample_order_of(inputs.settings, inputs.train->size())),
       threads_(Pool(static_cast<int>(inputs.settings.compute.threads)).threads()) {
     find_window(request);
-    memory_.emplace(inputs_, window_, threads_, memory_of_machine());
+    memory_.emplace(inputs_, window_, threads_, memory_of_device(device_of(inputs_.settings.compute).name));
     arena_ = std::make_unique<Arena>(make_backing(device_of(inputs_.settings.compute), memory_->address_bytes()));
     arena_->keep(memory_->arena_bytes());
     rebuild({});

@@ -7,6 +7,7 @@
 
 #include "accrue/assess/advise.h"
 #include "accrue/cli/tokenizing_report.h"
+#include "accrue/train/engine.h"
 #include "accrue/train/run_folder.h"
 
 namespace accrue {
@@ -30,7 +31,7 @@ ExitCode run_advise(const AdviseCommand& command) {
     TokenizingReport tokenizing(stderr);
     const RunInputs inputs = open_inputs(read_settings(settings_of(command), command.overrides),
                                          command.json ? nullptr : tokenizing.callback(never));
-    const Advice advice = find_advice(inputs, memory_of_machine(), request);
+    const Advice advice = find_advice(inputs, memory_of_device(device_of(inputs.settings.compute).name), request);
     fmt::print("{}", command.json ? advice_json(advice).dump(2) + "\n" : advice_text(advice));
     return ExitCode::done;
 }

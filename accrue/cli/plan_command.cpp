@@ -1,6 +1,7 @@
 #include "accrue/cli/plan_command.h"
 
 #include <charconv>
+#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,8 @@
 #include "accrue/assess/plan_report.h"
 #include "accrue/base/error.h"
 #include "accrue/cli/tokenizing_report.h"
+#include "accrue/kernels/gpus.h"
+#include "accrue/train/engine.h"
 
 namespace accrue {
 namespace {
@@ -26,18 +29,41 @@ std::optional<double> price_of(const std::string& text) {
     return price;
 }
 
+// A plan can be made for a GPU of another machine, of which nothing can be asked.
+bool is_on_absent_gpu(const Settings& settings) {
+    return device_of(settings.compute).name.kind == DeviceKind::cuda && gpus_of_machine().found.empty();
+}
+
+MemoryBound memory_of_absent_gpu(const Settings& settings) {
+    if (!settings.compute.memory) {
+        throw Error(cat("compute.device is \"", text_of(*settings.compute.device), "\", and on this machine ",
+                        gpus_of_machine().why_none,
+                        ". To plan for a GPU elsewhere, say how much memory it has: --memory 24GiB."));
+    }
+    return {.bytes = std::numeric_limits<int64_t>::max(),
+            .reason = "",
+            .address_bytes = std::numeric_limits<int64_t>::max(),
+            .pressure = 0};
+}
+
 ExitCode run_plan(const PlanCommand& command) {
     std::vector<std::string> overrides = command.overrides;
     if (!command.memory.empty()) {
         overrides.push_back(cat("compute.memory=\"", command.memory, "\""));
     }
-    const PlanRequest request{
+    PlanRequest request{
         .price_per_hour = price_of(command.price), .measures = command.measures, .typical = command.typical};
     const StopFlag never{false};
     TokenizingReport tokenizing(stderr);
-    const RunInputs inputs = open_inputs(read_settings(command.settings_file, overrides),
-                                         command.json ? nullptr : tokenizing.callback(never));
-    const PlanFindings findings = find_plans(inputs, memory_of_machine(), request);
+    const RunInputs inputs =
+        open_inputs(read_settings(command.settings_file, overrides),
+                    command.json ? nullptr : tokenizing.callback(never), known_families(), DeviceUse::plan);
+    const bool is_elsewhere = is_on_absent_gpu(inputs.settings);
+    request.typical = request.typical || is_elsewhere;
+    const PlanFindings findings = find_plans(inputs,
+                                             is_elsewhere ? memory_of_absent_gpu(inputs.settings)
+                                                          : memory_of_device(device_of(inputs.settings.compute).name),
+                                             request);
     fmt::print("{}", command.json ? plan_json(findings).dump(2) + "\n" : plan_text(findings));
     return findings.chosen ? ExitCode::done : ExitCode::error;
 }

@@ -6,19 +6,29 @@
 #include "accrue/kernels/reference/reference_kernels.h"
 
 namespace accrue {
-std::unique_ptr<Backing> make_backing(const DeviceChoice&, int64_t bytes) {
+
+std::unique_ptr<Backing> make_backing(const DeviceChoice& device, int64_t bytes) {
+    if (device.name.kind == DeviceKind::cuda) {
+        return make_cuda_backing(device.name.gpu, bytes);
+    }
     return std::getenv("ACCRUE_TEST_GUARDED_MEMORY") != nullptr ? make_guarded_backing(bytes)
                                                                 : make_host_backing(bytes);
 }
 
 std::unique_ptr<Kernels> make_kernels(const DeviceChoice& device, Pool& pool, Arena& arena) {
-    return device.kind == DeviceKind::reference ? make_reference_kernels(arena)
-                                                : make_cpu_kernels(pool, arena, device.instruction_set);
+    switch (device.name.kind) {
+        case DeviceKind::cuda:
+            return make_cuda_kernels(device.name.gpu, arena);
+        case DeviceKind::reference:
+            return make_reference_kernels(arena);
+        default:
+            return make_cpu_kernels(pool, arena, device.instruction_set);
+    }
 }
 
 // The reference is planned like the cpu, so that a plan does not depend on which of them computes it.
-std::unique_ptr<Workspace> make_workspace(const DeviceChoice&, int threads) {
-    return make_cpu_workspace(threads);
+std::unique_ptr<Workspace> make_workspace(const DeviceChoice& device, int threads) {
+    return device.name.kind == DeviceKind::cuda ? make_cuda_workspace() : make_cpu_workspace(threads);
 }
 
 std::unique_ptr<Kernels> make_reference_kernels(Arena& arena) {

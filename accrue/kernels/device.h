@@ -13,7 +13,7 @@ namespace accrue {
 
 // Which device a run computes on.
 struct DeviceChoice {
-    DeviceKind kind = DeviceKind::cpu;
+    DeviceName name;
     // cpu: the best instruction set there is, or at most this one ("avx2", "avx512", "avx512-bf16", "amx"); an error names
     // what the processor lacks. "" = the best.
     std::string instruction_set = {};
@@ -33,5 +33,11 @@ struct DeviceChoice {
 [[nodiscard]] std::unique_ptr<Kernels> make_cpu_kernels(Pool& pool, Arena& arena,
                                                         const std::string& instruction_set = "");
 [[nodiscard]] std::unique_ptr<Workspace> make_cpu_workspace(int threads);
+
+// An NVIDIA GPU, by its number; an error that says what to do in a program that was built without CUDA.
+[[nodiscard]] std::unique_ptr<Backing> make_cuda_backing(int gpu, int64_t bytes);
+[[nodiscard]] std::unique_ptr<Kernels> make_cuda_kernels(int gpu, Arena& arena);
+// Needs neither a GPU nor CUDA.
+[[nodiscard]] std::unique_ptr<Workspace> make_cuda_workspace();
 
 }  // namespace accrue

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "accrue/base/pool.h"
+#include "accrue/kernels/device_traits.h"
 #include "accrue/kernels/operations.h"
 #include "accrue/tensor/arena.h"
 #include "accrue/tensor/byte_source.h"
@@ -34,15 +35,20 @@ public:
     // The device and the instruction set in use, for people.
     [[nodiscard]] virtual std::string description() const = 0;
     [[nodiscard]] virtual Arena& arena() = 0;
-    // Micro-batches whose sums may be incomplete at a time: a device that adds several grains in one pass gains by more.
-    [[nodiscard]] virtual int64_t most_incomplete() const { return 1; }
+    [[nodiscard]] virtual DeviceTraits traits() const { return {}; }
+    // What its bits depend on beside the program and the kind of device: architecture, libraries. May ask the device.
+    [[nodiscard]] virtual std::string numerics() { return ""; }
 
     // Views that do not fit together are an error.
     void run(const Operation& operation);
+    // What was asked so far is on its way. A device may collect operations until then, or until a download.
+    virtual void submit() {}
     // Nothing, or what sees the operations from now on. Must outlive the device, or be replaced.
     void watch(OperationWatch* watch) { watch_ = watch; }
 
 protected:
+    // Somebody wants to know how long each operation takes: a device that collects them must wait for each.
+    [[nodiscard]] bool is_watched() const { return watch_ != nullptr; }
     // For operations that belong to several parts: says what was done so far.
     void lap(OperationWatch::Share most, OperationWatch::Share rest = {Part::elementwise, 0}) {
         if (watch_ != nullptr) {

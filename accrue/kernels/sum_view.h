@@ -57,6 +57,12 @@ struct SumView {
     double per_unit = 1;            // exact: a power of two
     uint64_t rounding_key = 0;      // bf16_stochastic: seed, step, grain and tensor, mixed
     GrainRecord* record = nullptr;  // nothing: the tensor is frozen, and nobody wants its gradient
+    // Loss scaling: what the kernels compute is the gradient times a power of two, whose inverse this is. Values are
+    // multiplied by it before anything else is done with them: sums and records are those of the gradient itself.
+    float unscale = 1;
+    // Where a device that adds later may leave the grain's gradient until CompleteSums, in fp32 and without gaps; nothing =
+    // it must add at once.
+    float* waiting = nullptr;
 
     [[nodiscard]] bool is_wanted() const { return record != nullptr; }
     [[nodiscard]] int64_t elements() const { return rows * columns; }

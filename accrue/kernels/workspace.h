@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "accrue/kernels/device_traits.h"
 #include "accrue/kernels/operations.h"
 #include "accrue/tensor/arena.h"
 
@@ -15,7 +16,9 @@ public:
     // Takes and gives back blocks as the device does for this operation; returns how many bytes it held at its peak.
     virtual int64_t take(const Operation& operation, Arena& arena) const = 0;
     // As the device's (kernels.h).
-    [[nodiscard]] virtual int64_t most_incomplete() const { return 1; }
+    [[nodiscard]] virtual DeviceTraits traits() const { return {}; }
+    // What the device takes when it is made, and keeps.
+    [[nodiscard]] virtual int64_t kept_bytes() const { return 0; }
 };
 
 }  // namespace accrue

@@ -105,7 +105,7 @@ void norm_heads_backward(const Pass& pass, const HeadNorm& norm, AnyConstView d_
 }
 
 // The gradients of the heads' projection and, through attention, of queries, keys and values as they lie in `d_qkv`.
-void heads_backward(const Block& block, AttentionSaved& saved, View<const float> d_stream, AnyView d_qkv) {
+void heads_backward(const Block& block, AttentionSaved& saved, const StreamBack& d_stream, AnyView d_qkv) {
     const BlockContext& context = block.context;
     const ModelConfig& config = context.config;
     const LinearParameters& projection = block.parameters.attention_output;
@@ -113,7 +113,7 @@ void heads_backward(const Block& block, AttentionSaved& saved, View<const float>
     const Pass& pass = block.pass;
     Kernels& kernels = pass.kernels;
     Arena& arena = kernels.arena();
-    const LeasedAny d_heads = take_any_matrix(arena, context.dtype, d_stream.rows, query);
+    const LeasedAny d_heads = take_any_matrix(arena, context.dtype, d_stream.exact.rows, query);
     {
         const StreamGradient d_output(kernels, context.dtype,
                                       context.dropout(config.residual_dropout, block.number, Site::attention_output),
@@ -142,7 +142,7 @@ void heads_backward(const Block& block, AttentionSaved& saved, View<const float>
         attend_backward(saved.qkv.view, d_qkv.slice_columns(0, query + key));
         return;
     }
-    const LeasedAny d_normed = take_any_matrix(arena, context.dtype, d_stream.rows, query + key);
+    const LeasedAny d_normed = take_any_matrix(arena, context.dtype, d_stream.exact.rows, query + key);
     {
         const NormedHeads normed(block, saved);
         if (saved.normed.view.empty()) {
@@ -218,7 +218,8 @@ void attention_output(const Block& block, const AttentionSaved& saved, View<cons
         .output = output});
 }
 
-void attention_backward(const Block& block, AttentionSaved& saved, View<const float> input, View<float> d_stream) {
+void attention_backward(const Block& block, AttentionSaved& saved, View<const float> input,
+                        const StreamBack& d_stream) {
     const LeasedAny d_qkv =
         take_any_matrix(block.pass.kernels.arena(), block.context.dtype, input.rows, saved.qkv.view.columns);
     heads_backward(block, saved, d_stream, d_qkv.view);

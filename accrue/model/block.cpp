@@ -51,7 +51,7 @@ BlockSaved block_forward(const Block& block, Recompute recompute, View<const flo
     return saved;
 }
 
-void block_backward(const Block& block, BlockSaved saved, View<const float> input, View<float> d_stream) {
+void block_backward(const Block& block, BlockSaved saved, View<const float> input, const StreamBack& d_stream) {
     if (saved.recompute == Recompute::block) {
         saved = computed_again(block, input);
     } else if (saved.recompute == Recompute::cheap) {

@@ -17,6 +17,6 @@ struct BlockSaved {
 [[nodiscard]] BlockSaved block_forward(const Block& block, Recompute recompute, View<const float> input,
                                        View<float> output);
 // d_stream holds the gradient of the output and becomes that of the input. What was dropped is computed again.
-void block_backward(const Block& block, BlockSaved saved, View<const float> input, View<float> d_stream);
+void block_backward(const Block& block, BlockSaved saved, View<const float> input, const StreamBack& d_stream);
 
 }  // namespace accrue

@@ -30,6 +30,7 @@ struct Choices {
     std::vector<Recompute> blocks;  // one for each layer; empty = nothing is computed again
     int64_t loss_rows = kLossRows;  // rows of logits that exist at a time
     WeightCopy weight_copy = WeightCopy::kept;
+    int64_t waiting_grains = 0;  // grains whose gradients may wait, in fp32, to be added in one pass
 
     bool operator==(const Choices&) const = default;
 };

@@ -116,8 +116,12 @@ void Decoder::forward_backward(const TokenBatch& batch, const Weights& weights, 
         here.saved = block_forward(block_of(pass, context, layer), recompute_of(layer), here.input.view, stream.view);
     }
 
-    const Leased<float> d_stream = take_matrix<float>(arena, rows, config_.width);
-    fill_zero(kernels_, d_stream.block);
+    const Leased<float> d_stream_memory = take_matrix<float>(arena, rows, config_.width);
+    fill_zero(kernels_, d_stream_memory.block);
+    const bool is_rounded_too = options_.dtype != DType::fp32 && kernels_.traits().has_narrow_gradients;
+    const LeasedAny rounded =
+        is_rounded_too ? take_any_matrix(arena, options_.dtype, rows, config_.width) : LeasedAny();
+    const StreamBack d_stream{.exact = d_stream_memory.view, .rounded = rounded.view};
     {
         const NormSaved norm = final_norm(pass, stream.view);
         const Leased<float> losses = take_matrix<float>(arena, 1, rows);
@@ -125,16 +129,16 @@ void Decoder::forward_backward(const TokenBatch& batch, const Weights& weights, 
         head_forward_backward(pass, parameters_.head,
                               {.input = norm.output.view, .targets = device.targets(), .losses = losses.view},
                               choices_.loss_rows, device.held(), d_norm.view);
-        norm_backward(pass, parameters_.final_norm, norm, stream.view, d_norm.view, d_stream.view);
+        norm_backward(pass, parameters_.final_norm, norm, stream.view, d_norm.view, d_stream);
         kernels_.run(op::GrainLosses{.losses = losses.view, .grains = device.grain_rows(), .sums = sink.loss_sums()});
     }
     stream.block.release();
     for (size_t layer = parameters_.blocks.size(); layer-- > 0;) {
         Kept& here = kept.back();
-        block_backward(block_of(pass, context, layer), std::move(here.saved), here.input.view, d_stream.view);
+        block_backward(block_of(pass, context, layer), std::move(here.saved), here.input.view, d_stream);
         kept.pop_back();
     }
-    embedding_backward(pass, device, context, d_stream.view);
+    embedding_backward(pass, device, context, d_stream.exact);
     sink.end();
 }
 

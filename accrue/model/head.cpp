@@ -24,27 +24,53 @@ int64_t room_for(int64_t vocabulary) {
     return (vocabulary + kUnit - 1) / kUnit * kUnit;
 }
 
-// The losses of all rows and, where d_logits is not empty, their gradients. In fp32 these are the logits' own memory.
+// Where logits lie: in the place of their gradients, or in memory of their own for some rows at a time.
+class LogitRows {
+public:
+    LogitRows(Kernels& kernels, const LinearParameters& head, const HeadRows& rows, int64_t loss_rows, AnyView d_logits)
+        : d_logits_(d_logits), at_once_(loss_rows), columns_(head.out) {
+        const DeviceTraits traits = kernels.traits();
+        const DType dtype = traits.has_narrow_logits ? rows.input.dtype : DType::fp32;
+        in_place_ = !d_logits.empty() && d_logits.dtype == dtype;
+        if (in_place_ && traits.has_narrow_logits) {
+            at_once_ = std::max(loss_rows, traits.loss_rows);
+        }
+        if (!in_place_) {
+            own_ = take_any_matrix(kernels.arena(), dtype, std::min(loss_rows, rows.input.rows), room_for(head.out));
+        }
+    }
+    [[nodiscard]] int64_t at_once() const { return at_once_; }
+    [[nodiscard]] AnyView of(int64_t first, int64_t count) const {
+        return in_place_ ? d_logits_.slice_rows(first, count)
+                         : own_.view.slice_rows(0, count).slice_columns(0, columns_);
+    }
+
+private:
+    AnyView d_logits_;
+    int64_t at_once_;
+    int64_t columns_;
+    bool in_place_ = false;
+    LeasedAny own_;
+};
+
+// The losses of all rows and, where d_logits is not empty, their gradients.
 void run_loss(const Pass& pass, const LinearParameters& head, const HeadRows& rows, int64_t loss_rows,
               AnyView d_logits) {
-    const bool in_place = !d_logits.empty() && d_logits.dtype == DType::fp32;
-    Leased<float> logits;
-    if (!in_place) {
-        logits = take_matrix<float>(pass.kernels.arena(), std::min(loss_rows, rows.input.rows), room_for(head.out));
-    }
-    for (int64_t first = 0; first < rows.input.rows; first += loss_rows) {
-        const int64_t count = std::min(loss_rows, rows.input.rows - first);
+    const LogitRows logits(pass.kernels, head, rows, loss_rows, d_logits);
+    for (int64_t first = 0; first < rows.input.rows; first += logits.at_once()) {
+        const int64_t count = std::min(logits.at_once(), rows.input.rows - first);
         const HeadRows some = some_of(rows, first, count);
-        const AnyView d_some = d_logits.empty() ? AnyView{} : d_logits.slice_rows(first, count);
-        const View<float> here =
-            in_place ? d_some.as<float>() : logits.view.slice_rows(0, count).slice_columns(0, head.out);
+        const AnyView here = logits.of(first, count);
         pass.kernels.run(op::Linear{.input = some.input,
                                     .weight = pass.weight_of(head),
                                     .bias = {},
                                     .output = here,
                                     .of = op::ProductOf::head});
         pass.kernels.run(
-            op::CrossEntropy{.logits = here, .targets = some.targets, .losses = some.losses, .d_logits = d_some});
+            op::CrossEntropy{.logits = here,
+                             .targets = some.targets,
+                             .losses = some.losses,
+                             .d_logits = d_logits.empty() ? AnyView{} : d_logits.slice_rows(first, count)});
     }
 }
 

@@ -19,6 +19,14 @@ View<const float> Pass::bias_of(const LinearParameters& linear) const {
     return {weights.master.data + parameters[bias].offset, 1, linear.out};
 }
 
+AnyConstView Pass::narrow_bias_of(const LinearParameters& linear) const {
+    const int64_t bias = linear.parts.front().bias;
+    if (bias < 0 || weights.compute.dtype == DType::fp32) {
+        return {};
+    }
+    return weights.compute.slice_columns(parameters[bias].offset, linear.out);
+}
+
 View<const float> Pass::master_of(int64_t parameter) const {
     const Parameter& p = parameters[parameter];
     return {weights.master.data + p.offset, p.rows(), p.columns()};
@@ -100,7 +108,7 @@ void norm_forward(const Pass& pass, const NormParameters& norm, float epsilon, V
 }
 
 void norm_backward(const Pass& pass, const NormParameters& norm, const NormSaved& saved, View<const float> input,
-                   AnyConstView d_output, View<float> d_input) {
+                   AnyConstView d_output, const StreamBack& d_stream) {
     const std::vector<SumView> d_gain = pass.sums_of(norm.gain);
     if (norm.bias < 0) {
         pass.kernels.run(op::RmsNormBackward{.d_output = d_output,
@@ -108,9 +116,10 @@ void norm_backward(const Pass& pass, const NormParameters& norm, const NormSaved
                                              .gain = pass.master_of(norm.gain),
                                              .inverse_rms = saved.inverse_scale.view,
                                              .d_input = {},
-                                             .d_stream = d_input,
+                                             .d_stream = d_stream.exact,
                                              .grains = pass.grain_rows,
-                                             .d_gain = d_gain});
+                                             .d_gain = d_gain,
+                                             .copy = d_stream.rounded});
         return;
     }
     const std::vector<SumView> d_bias = pass.sums_of(norm.bias);
@@ -119,10 +128,11 @@ void norm_backward(const Pass& pass, const NormParameters& norm, const NormSaved
                                            .gain = pass.master_of(norm.gain),
                                            .mean = saved.mean.view,
                                            .inverse_deviation = saved.inverse_scale.view,
-                                           .d_stream = d_input,
+                                           .d_stream = d_stream.exact,
                                            .grains = pass.grain_rows,
                                            .d_gain = d_gain,
-                                           .d_bias = d_bias});
+                                           .d_bias = d_bias,
+                                           .copy = d_stream.rounded});
 }
 
 }  // namespace accrue

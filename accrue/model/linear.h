@@ -16,7 +16,8 @@ struct Pass {
     GradientSink* sink = nullptr;
 
     [[nodiscard]] WeightView weight_of(const LinearParameters& linear) const;
-    [[nodiscard]] View<const float> bias_of(const LinearParameters& linear) const;  // empty = none
+    [[nodiscard]] View<const float> bias_of(const LinearParameters& linear) const;    // empty = none
+    [[nodiscard]] AnyConstView narrow_bias_of(const LinearParameters& linear) const;  // empty = none, or no copy
     [[nodiscard]] View<const float> master_of(int64_t parameter) const;
     [[nodiscard]] bool trains(int64_t parameter) const { return parameters[parameter].gradient.has_value(); }
     // Where the grains' gradients of a parameter go, one for each; none where it is frozen.
@@ -53,8 +54,15 @@ struct NormSaved {
 // `output` gets the normed input, `saved` the numbers per row. Done again it gives the same bits.
 void norm_forward(const Pass& pass, const NormParameters& norm, float epsilon, View<const float> input,
                   const NormSaved& saved, AnyView output);
-// d_input is added to (it is the residual stream's gradient); gain and bias gradients go to the sink.
+// The gradient of the residual stream on its way back, and the same rounded to the dtype of products, where the device wants
+// it (traits): whoever changes the one renews the other.
+struct StreamBack {
+    View<float> exact;
+    AnyView rounded = {};  // empty = nobody wants it
+};
+
+// The stream's gradient is added to; gain and bias gradients go to the sink.
 void norm_backward(const Pass& pass, const NormParameters& norm, const NormSaved& saved, View<const float> input,
-                   AnyConstView d_output, View<float> d_input);
+                   AnyConstView d_output, const StreamBack& d_stream);
 
 }  // namespace accrue

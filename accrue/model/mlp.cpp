@@ -54,7 +54,7 @@ void mlp_forward(const Block& block, const MlpSaved& saved, View<const float> in
     }
 }
 
-void mlp_backward(const Block& block, MlpSaved& saved, View<const float> input, View<float> d_stream) {
+void mlp_backward(const Block& block, MlpSaved& saved, View<const float> input, const StreamBack& d_stream) {
     const BlockContext& context = block.context;
     const ModelConfig& config = context.config;
     const LinearParameters& last = block.parameters.mlp_output;

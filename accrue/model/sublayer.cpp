@@ -27,7 +27,8 @@ void entrance_forward(const Block& block, const Entrance& entrance, const NormSa
     const op::Linear product{.input = normed.view(),
                              .weight = pass.weight_of(entrance.product),
                              .bias = pass.bias_of(entrance.product),
-                             .output = output};
+                             .output = output,
+                             .narrow_bias = pass.narrow_bias_of(entrance.product)};
     if (activated.empty()) {
         pass.kernels.run(product);
     } else {
@@ -38,15 +39,17 @@ void entrance_forward(const Block& block, const Entrance& entrance, const NormSa
                                                                 ? op::Activation::gelu
                                                                 : op::Activation::swiglu,
                                               .hidden = output,
-                                              .activated = activated});
+                                              .activated = activated,
+                                              .narrow_bias = product.narrow_bias});
     }
 }
 
 void entrance_backward(const Block& block, const Entrance& entrance, NormSaved& saved, View<const float> input,
-                       AnyConstView d_output, View<float> d_stream) {
+                       AnyConstView d_output, const StreamBack& d_stream) {
     const Pass& pass = block.pass;
     Arena& arena = pass.kernels.arena();
-    const Leased<float> d_norm = take_matrix<float>(arena, input.rows, input.columns);
+    const DType dtype = pass.kernels.traits().has_narrow_gradients ? block.context.dtype : DType::fp32;
+    const LeasedAny d_norm = take_any_matrix(arena, dtype, input.rows, input.columns);
     {
         const ResultBuffer normed(arena, saved.output, block.context.dtype, input.rows, input.columns);
         if (saved.output.view.empty()) {

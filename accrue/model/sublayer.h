@@ -10,11 +10,13 @@ namespace accrue {
 // mask. In fp32 without dropout it is the stream itself.
 class StreamGradient {
 public:
-    StreamGradient(Kernels& kernels, DType dtype, const Dropout& dropout, View<const float> d_stream)
-        : view_(d_stream) {
-        if (dtype != DType::fp32 || dropout.probability > 0) {
-            own_ = take_any_matrix(kernels.arena(), dtype, d_stream.rows, d_stream.columns);
-            kernels.run(op::Cast{.input = d_stream, .dropout = dropout, .output = own_.view});
+    StreamGradient(Kernels& kernels, DType dtype, const Dropout& dropout, const StreamBack& d_stream)
+        : view_(d_stream.exact) {
+        if (dropout.probability == 0 && !d_stream.rounded.empty()) {
+            view_ = d_stream.rounded;
+        } else if (dtype != DType::fp32 || dropout.probability > 0) {
+            own_ = take_any_matrix(kernels.arena(), dtype, d_stream.exact.rows, d_stream.exact.columns);
+            kernels.run(op::Cast{.input = d_stream.exact, .dropout = dropout, .output = own_.view});
             view_ = own_.view;
         }
     }
@@ -36,6 +38,6 @@ void entrance_forward(const Block& block, const Entrance& entrance, const NormSa
                       AnyView output, AnyView activated = {});
 // From the gradient of that output: the gradients of the weights, and what is added to the stream's.
 void entrance_backward(const Block& block, const Entrance& entrance, NormSaved& saved, View<const float> input,
-                       AnyConstView d_output, View<float> d_stream);
+                       AnyConstView d_output, const StreamBack& d_stream);
 
 }  // namespace accrue

@@ -59,10 +59,10 @@ void attention_forward(const Block& block, const AttentionSaved& saved, View<con
 // Only the last step of it: output = input + projection of the heads.
 void attention_output(const Block& block, const AttentionSaved& saved, View<const float> input, View<float> output);
 // d_stream holds the gradient of the output and becomes that of the input. Gives back what it no longer needs.
-void attention_backward(const Block& block, AttentionSaved& saved, View<const float> input, View<float> d_stream);
+void attention_backward(const Block& block, AttentionSaved& saved, View<const float> input, const StreamBack& d_stream);
 
 // output = input + mlp(...). An empty output leaves the last product out: nobody needs its result a second time.
 void mlp_forward(const Block& block, const MlpSaved& saved, View<const float> input, View<float> output);
-void mlp_backward(const Block& block, MlpSaved& saved, View<const float> input, View<float> d_stream);
+void mlp_backward(const Block& block, MlpSaved& saved, View<const float> input, const StreamBack& d_stream);
 
 }  // namespace accrue

@@ -33,7 +33,7 @@ struct View {
     [[nodiscard]] View slice_columns(int64_t first, int64_t count) const { return {data + first, rows, count, stride}; }
 };
 
-// A matrix whose element type, fp32 or bf16, is known at run time: what passes between layers.
+// A matrix whose element type, fp32, bf16 or fp16, is known at run time: what passes between layers.
 template <class Void>
 struct BasicAnyView {
     template <class T>
@@ -52,7 +52,8 @@ struct BasicAnyView {
         : data(data_), dtype(dtype_), rows(rows_), columns(columns_), stride(stride_) {}
     template <class T>
         requires(std::is_convertible_v<T*, Void*> &&
-                 (std::is_same_v<std::remove_const_t<T>, float> || std::is_same_v<std::remove_const_t<T>, Bf16>))
+                 (std::is_same_v<std::remove_const_t<T>, float> || std::is_same_v<std::remove_const_t<T>, Bf16> ||
+                  std::is_same_v<std::remove_const_t<T>, Fp16>))
     BasicAnyView(const View<T>& view)
         : BasicAnyView(view.data, dtype_of<std::remove_const_t<T>>, view.rows, view.columns, view.stride) {}
     template <class V>

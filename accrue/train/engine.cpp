@@ -10,9 +10,8 @@
 namespace accrue {
 namespace {
 
-// Rows that keep the products of a few threads busy; more only take memory. Of many threads each wants its share, above
-// all in attention, whose items are heads.
-constexpr int64_t kMicroBatchRows = 1024;
+// A device says how many rows keep it busy; more only take memory. Of many threads each wants its share, above all in
+// attention, whose items are heads.
 constexpr int64_t kThreadRows = 256;
 
 std::vector<SumTensor> sum_tensors(const ParameterList& list) {
@@ -121,7 +120,7 @@ double Engine::Rules::rate_of(const Window& taken, int64_t counted_tokens) const
 }
 
 DeviceChoice device_of(const Settings::Compute& compute) {
-    return {.kind = compute.device, .instruction_set = compute.instruction_set};
+    return {.name = compute.device.value_or(usual_device()), .instruction_set = compute.instruction_set};
 }
 
 WindowSize window_size_of(const Settings::Window& settings) {
@@ -133,7 +132,10 @@ WindowSize window_size_of(const Settings::Window& settings) {
 
 int64_t default_micro_batch_grains(const Settings& settings, int64_t longest_sample, int threads) {
     const int64_t grain_rows = std::max<int64_t>(1, settings.window.grain_samples * longest_sample);
-    return std::max<int64_t>(1, std::max(kMicroBatchRows, threads * kThreadRows) / grain_rows);
+    const DeviceChoice device = device_of(settings.compute);
+    const int64_t rows = make_workspace(device, threads)->traits().micro_batch_rows;
+    const int64_t of_threads = device.name.kind == DeviceKind::cuda ? 0 : threads * kThreadRows;
+    return std::max<int64_t>(1, std::max(rows, of_threads) / grain_rows);
 }
 
 Choices choices_of(const Settings& settings, int64_t blocks) {
@@ -168,12 +170,12 @@ Engine::Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_
 
 void Engine::choose(const Choices& choices) {
     model->choose(choices);
-    const bool wants_copy = dtype_ == DType::bf16 && choices.weight_copy == Choices::WeightCopy::kept;
+    sum.let_wait(choices.waiting_grains);
+    const bool wants_copy = dtype_ != DType::fp32 && choices.weight_copy == Choices::WeightCopy::kept;
     if (wants_copy == !weights.copy.empty()) {
         return;
     }
-    copy_ =
-        wants_copy ? take_any_matrix(kernels.arena(), DType::bf16, 1, model->parameters().flat_elements) : LeasedAny{};
+    copy_ = wants_copy ? take_any_matrix(kernels.arena(), dtype_, 1, model->parameters().flat_elements) : LeasedAny{};
     weights.copy = copy_.view;
     refresh_copy();
 }

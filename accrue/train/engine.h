@@ -108,7 +108,7 @@ private:
 // What the settings say about recomputing, for a model of so many blocks. Where they leave it open, nothing.
 [[nodiscard]] Choices choices_of(const Settings& settings, int64_t blocks);
 
-// Grains per micro-batch when the settings leave it open: enough for 1,024 rows, with many threads for 256 of each.
+// Grains per micro-batch when the settings leave it open: enough rows to keep the device busy.
 [[nodiscard]] int64_t default_micro_batch_grains(const Settings& settings, int64_t longest_sample, int threads);
 
 }  // namespace accrue

@@ -24,9 +24,6 @@ constexpr int64_t kStoryBytes = 1'800'000;
 constexpr int64_t kValidationStoryBytes = 16'384;
 constexpr uint64_t kFirstValidationStory = 1'000'000'000;
 
-// Grains of about so many tokens keep the products busy on a CPU.
-constexpr int64_t kGrainTokens = 1024;
-
 constexpr const char* kHowToChoose =
     " Choose one of them all the same with data.chat_format (of accrue eval: --chat-format); a model that is trained "
     "so "
@@ -134,8 +131,9 @@ Settings settings_to_plan(const RunInputs& inputs) {
     return settings;
 }
 
-int64_t default_grain_samples(int64_t longest_sample) {
-    return (kGrainTokens + longest_sample - 1) / longest_sample;
+int64_t default_grain_samples(const Settings::Compute& compute, int64_t longest_sample) {
+    const int64_t tokens = make_workspace(device_of(compute), 1)->traits().grain_tokens;
+    return (tokens + longest_sample - 1) / longest_sample;
 }
 
 std::unique_ptr<Tokenizer> open_run_tokenizer(const Settings& settings) {
@@ -274,7 +272,8 @@ void check_tokens(const Dataset& data, const ModelSpec& model) {
     }
 }
 
-RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress, const ModelFamilies& families) {
+RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress, const ModelFamilies& families,
+                      DeviceUse use) {
     RunInputs inputs;
     inputs.tokenizer = open_run_tokenizer(settings);
     const ChatChoice chat = choose_chat_format(settings);
@@ -307,8 +306,11 @@ RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress, 
         settings.model.weights = starts_fresh(settings.model) ? InitialWeights::fresh : InitialWeights::loaded;
     }
     check_epoch(settings.window, *inputs.train);
+    if (std::string note = settle_device(settings, inputs.model, longest, use); !note.empty()) {
+        inputs.notes.push_back(std::move(note));
+    }
     if (settings.window.grain_samples == 0) {
-        settings.window.grain_samples = default_grain_samples(longest);
+        settings.window.grain_samples = default_grain_samples(settings.compute, longest);
     }
     check_micro_batch(settings.window.grain_samples, settings.window.micro_batch_grains, longest);
     inputs.settings = std::move(settings);

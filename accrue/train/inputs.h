@@ -8,6 +8,7 @@
 #include "accrue/data/samples/dataset.h"
 #include "accrue/data/tokenizers/tokenizer.h"
 #include "accrue/model/families.h"
+#include "accrue/train/device_choice.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {
@@ -29,13 +30,15 @@ struct RunInputs {
 // `progress` is told how far tokenizing is, the first time a text is seen, and what was found or built. The model is of
 // one of the families.
 [[nodiscard]] RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress = nullptr,
-                                    const ModelFamilies& families = known_families());
+                                    const ModelFamilies& families = known_families(),
+                                    DeviceUse use = DeviceUse::compute);
 
 // The settings as a plan needs them: a window never crosses the end of an epoch, so none is larger than the data.
 [[nodiscard]] Settings settings_to_plan(const RunInputs& inputs);
 
-// Samples of a grain where window.grain_samples leaves it open: as many as make about 1,024 tokens.
-[[nodiscard]] int64_t default_grain_samples(int64_t longest_sample);
+// Samples of a grain where window.grain_samples leaves it open: as many as make the tokens that the device wants, about
+// 1,024 of a CPU and 8,192 of a GPU.
+[[nodiscard]] int64_t default_grain_samples(const Settings::Compute& compute, int64_t longest_sample);
 
 // The tokenizer a run speaks: data.tokenizer, or the one in the model's folder, or, for a preset, bytes. None for token
 // ids without any; text for a model folder without one is an error.

@@ -4,6 +4,7 @@
 
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
+#include "accrue/kernels/gpus.h"
 
 namespace accrue {
 namespace {
@@ -14,6 +15,12 @@ constexpr int64_t kLaterBytes = int64_t{6} << 20;
 // And each thread of the pool: pages of its stack and of a heap of its own, which it had not needed yet. Measured with 1
 // to 256 threads: about 24 KiB.
 constexpr int64_t kLaterBytesOfAThread = int64_t{32} << 10;
+
+// What CUDA takes of a GPU's memory after it began and outside of the arena: kernels that were not needed yet, of the program
+// and of its libraries, and graphs. Measured with bench/gpu_memory.
+constexpr int64_t kLaterGpuBytes = int64_t{160} << 20;
+// And when it begins, where no GPU is there to be asked.
+constexpr int64_t kUsualGpuBytes = int64_t{640} << 20;
 
 // A number format that would make a run smaller. It changes the result, so it is only proposed.
 struct Proposal {
@@ -38,6 +45,19 @@ MemoryBound memory_of_machine() {
     return memory_bound(read_memory_facts());
 }
 
+MemoryBound memory_of_device(const DeviceName& device) {
+    if (device.kind != DeviceKind::cuda) {
+        return memory_of_machine();
+    }
+    const GpuMemory memory = memory_of_gpu(device.gpu);
+    const int64_t bytes = memory.free_bytes + memory.held_bytes;
+    return {.bytes = bytes,
+            .reason = cat("the GPU ", text_of(device), " has ", format_bytes(bytes), " of its ",
+                          format_bytes(memory.total_bytes), " to give"),
+            .address_bytes = bytes,
+            .pressure = 0};
+}
+
 MemoryBound budget_of(const Settings& settings, const MemoryBound& machine) {
     MemoryBound budget = machine;
     const std::optional<ByteSize>& given = settings.compute.memory;
@@ -54,7 +74,27 @@ ProcessBase ProcessBase::measure() {
     return {.held_bytes = memory.resident_bytes, .peak_bytes = memory.peak_resident_bytes};
 }
 
+ProcessBase ProcessBase::measure(const DeviceName& device) {
+    if (device.kind != DeviceKind::cuda) {
+        return measure();
+    }
+    // A plan may be made for a GPU that is elsewhere.
+    const int64_t held = gpus_of_machine().found.empty() ? kUsualGpuBytes : memory_of_gpu(device.gpu).held_bytes;
+    return {.held_bytes = held, .peak_bytes = held};
+}
+
+int64_t spare_bytes(const Planner& planner, const Plan& plan) {
+    // Placements of shorter samples have needed up to 2% more of what a micro-batch takes.
+    constexpr int64_t kShareOfMicroBatch = 32;
+    return planner.device().kind == DeviceKind::cuda ? (plan.arena_bytes - plan.resident_bytes) / kShareOfMicroBatch
+                                                     : 0;
+}
+
 int64_t process_bytes(const ProcessBase& base, const Planner& planner, const Plan& plan) {
+    if (planner.device().kind == DeviceKind::cuda) {
+        const int64_t arena = plan.arena_bytes + spare_bytes(planner, plan);
+        return base.held_bytes + kLaterGpuBytes + (arena + kHugePage - 1) / kHugePage * kHugePage;
+    }
     const int64_t arena = (plan.arena_bytes + kHugePage - 1) / kHugePage * kHugePage;
     const int64_t later = kLaterBytes + planner.threads() * kLaterBytesOfAThread;
     return base.held_bytes + later + planner.host_bytes(plan.micro_batch_grains) + arena;

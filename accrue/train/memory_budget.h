@@ -14,6 +14,8 @@ namespace accrue {
 using MemorySource = std::function<MemoryBound()>;
 // Asks the machine.
 [[nodiscard]] MemoryBound memory_of_machine();
+// What this process may hold of a device's memory: of a GPU's what it holds and what is free now.
+[[nodiscard]] MemoryBound memory_of_device(const DeviceName& device);
 
 // What a run may hold: compute.memory, or less where the machine has less.
 [[nodiscard]] MemoryBound budget_of(const Settings& settings, const MemoryBound& machine);
@@ -21,14 +23,19 @@ using MemorySource = std::function<MemoryBound()>;
 // What the system gives at once.
 inline constexpr int64_t kHugePage = int64_t{2} << 20;
 
-// What a process holds besides the arena of a plan.
+// What a process holds besides the arena of a plan, in the memory that the arena lies in: the machine's, or a GPU's.
 struct ProcessBase {
-    int64_t held_bytes = 0;  // now: program, data, pool
+    int64_t held_bytes = 0;  // now: program, data, pool; of a GPU what CUDA keeps
     int64_t peak_bytes = 0;  // the most so far
 
     // Measured now, after freed memory was given back.
     [[nodiscard]] static ProcessBase measure();
+    [[nodiscard]] static ProcessBase measure(const DeviceName& device);
 };
+
+// Bytes of addresses beside those of a plan, in which a window of shorter samples, whose blocks first fit places a little
+// differently, has room. On a GPU they are memory, which a plan counts.
+[[nodiscard]] int64_t spare_bytes(const Planner& planner, const Plan& plan);
 
 // The most that a process holds when it runs by a plan: what it holds already, what it will take outside of the arena,
 // and the arena in whole huge pages.

@@ -32,7 +32,7 @@ constexpr uint64_t kProbeSeed = 0x70726f6265;
 // Sets above AVX-512 differ only in their products of bf16 numbers (tests/expected_bits.txt).
 std::string set_of_bits(const Settings::Compute& compute) {
     using enum cpu::InstructionSet;
-    if (compute.device != DeviceKind::cpu) {
+    if (device_of(compute).name.kind != DeviceKind::cpu) {
         return "";
     }
     const cpu::InstructionSet set = cpu::instruction_set_named(compute.instruction_set);
@@ -71,7 +71,13 @@ void fill_probe_weights(const Engine& engine, float range, Pool& pool) {
     });
 }
 
-std::string fingerprint_of(const Settings& run, const ModelSpec& run_model, int64_t longest_sample, Pool& pool) {
+// What a device says of itself, and the fingerprint.
+struct Probed {
+    std::string device;
+    std::string fingerprint;
+};
+
+Probed probed(const Settings& run, const ModelSpec& run_model, int64_t longest_sample, Pool& pool) {
     const int64_t length = std::min(longest_sample, kProbeTokens);
     const Settings settings = probe_settings(run, length);
     const auto model = run_model.at_most({.blocks = kProbeBlocks, .vocabulary = kProbeVocabulary, .positions = length});
@@ -92,7 +98,8 @@ std::string fingerprint_of(const Settings& run, const ModelSpec& run_model, int6
     const StopFlag never{false};
     const Window window{.samples = data->size(), .grain_samples = kProbeSamples, .ends_epoch = true};
     (void)run_step(engine, loader, window, never);
-    return hash_of(engine.sum.source());
+    std::string of_device = kernels->numerics();
+    return {.device = std::move(of_device), .fingerprint = hash_of(engine.sum.source())};
 }
 
 Json json_of(const Numerics& numerics) {
@@ -119,6 +126,10 @@ std::string difference_text(const Numerics& before, const Numerics& now) {
         return cat("it was computed by a version of accrue with other kernels (numerics version ", before.version,
                    "; this one has ", now.version, "). For the old bits: that version");
     }
+    if (before.instruction_set != now.instruction_set && now.device == word_of(DeviceKind::cuda)) {
+        return cat("it was computed by a GPU with \"", before.instruction_set, "\", and this one has \"",
+                   now.instruction_set, "\". For the old bits: such a GPU with those libraries");
+    }
     if (before.instruction_set != now.instruction_set) {
         return cat("it was computed with the instruction set \"", before.instruction_set, "\", and this run uses \"",
                    now.instruction_set, "\". For the old bits: --set compute.instruction_set=", before.instruction_set,
@@ -133,10 +144,11 @@ std::string difference_text(const Numerics& before, const Numerics& now) {
 }  // namespace
 
 Numerics numerics_of(const Settings& settings, const ModelSpec& model, int64_t longest_sample, Pool& pool) {
-    return {.device = std::string(word_of(settings.compute.device)),
-            .instruction_set = set_of_bits(settings.compute),
+    Probed probe = probed(settings, model, longest_sample, pool);
+    return {.device = std::string(word_of(device_of(settings.compute).name.kind)),
+            .instruction_set = probe.device.empty() ? set_of_bits(settings.compute) : std::move(probe.device),
             .version = kNumericsVersion,
-            .fingerprint = fingerprint_of(settings, model, longest_sample, pool)};
+            .fingerprint = std::move(probe.fingerprint)};
 }
 
 NumericsRecord continued_numerics(const std::optional<NumericsRecord>& stored, const Numerics& now, int64_t step,

@@ -13,8 +13,9 @@ namespace accrue {
 
 // Whose bits a run has: what its results depend on besides its definition.
 struct Numerics {
-    std::string device;           // kind: "cpu", "reference"
-    std::string instruction_set;  // the one whose bits come out, which may be less than the one in use; "" = none
+    std::string device;           // kind: "cpu", "reference", "cuda"
+    std::string instruction_set;  // the one whose bits come out, which may be less than the one in use; of a GPU its
+                                  // architecture and libraries; "" = none
     int64_t version = 0;          // of the kernels
     std::string fingerprint;      // of a probe grain
 

@@ -26,7 +26,7 @@ PlanChoice::PlanChoice(const Settings& settings, const std::shared_ptr<const Mod
     : settings_(settings),
       source_(std::move(source)),
       planner_(settings, model, longest_sample, threads),
-      base_(ProcessBase::measure()),
+      base_(ProcessBase::measure(planner_.device())),
       unlimited_(planner_.unlimited()),
       plan_(unlimited_) {
     const MemoryBound budget = this->budget();
@@ -42,6 +42,10 @@ PlanChoice::PlanChoice(const Settings& settings, const std::shared_ptr<const Mod
 }
 
 void PlanChoice::reserve_addresses(int64_t available) {
+    if (planner_.device().kind == DeviceKind::cuda) {  // whose addresses are memory
+        address_bytes_ = plan_.arena_bytes + spare_bytes(planner_, plan_);
+        return;
+    }
     const auto wanted = static_cast<int64_t>(static_cast<double>(unlimited_.arena_bytes) * kSpareAddresses);
     address_bytes_ = std::max(plan_.arena_bytes, std::min(wanted, available - kHugePage));
 }
@@ -77,6 +81,9 @@ std::optional<PlanChoice::Change> PlanChoice::change_to(const Plan& plan, const 
 }
 
 std::optional<PlanChoice::Change> PlanChoice::reconsider() {
+    if (planner_.device().kind == DeviceKind::cuda) {  // all of it was taken at the start
+        return std::nullopt;
+    }
     const MemoryBound now = budget();
     const bool is_pressed = now.pressure > kPressure;
     if (bytes_of(plan_) > now.bytes || is_pressed) {

@@ -13,9 +13,9 @@ namespace accrue {
 // machine's memory shrinks or recovers.
 class PlanChoice {
 public:
-    // An error if no plan fits: it names the smallest and what would help.
+    // An error if no plan fits: it names the smallest and what would help. Without a source the device's memory is asked for.
     PlanChoice(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
-               int threads, MemorySource source);
+               int threads, MemorySource source = {});
 
     [[nodiscard]] const Plan& plan() const { return plan_; }
     // The most this process will hold.
@@ -30,7 +30,9 @@ public:
     [[nodiscard]] std::optional<Change> reconsider();
 
 private:
-    [[nodiscard]] MemoryBound budget() const { return budget_of(settings_, source_()); }
+    [[nodiscard]] MemoryBound budget() const {
+        return budget_of(settings_, source_ ? source_() : memory_of_device(planner_.device()));
+    }
     [[nodiscard]] int64_t bytes_of(const Plan& plan) const { return process_bytes(base_, planner_, plan); }
     // Every plan from the fastest to the smallest; found when first needed.
     [[nodiscard]] const std::vector<Plan>& plans();

@@ -15,6 +15,8 @@ namespace {
 // Blocks change from kept to recomputed in so many steps: each is a dry run, and finer ones save little.
 constexpr int64_t kMixtures = 12;
 constexpr std::array<int64_t, 3> kLossRows = {Choices::kLossRows, 128, 32};
+// Logits in the place of their gradients take nothing, however many rows they are.
+constexpr std::array<int64_t, 1> kLossRowsInPlace = {Choices::kLossRows};
 
 double seconds_of(const Work& work, double flops_rate, double bytes_rate) {
     return (work.flops > 0 ? work.flops / flops_rate : 0) + work.bytes / bytes_rate;
@@ -32,6 +34,7 @@ std::vector<Recompute> mixed(int64_t count, int64_t first_blocks, Recompute firs
 struct Planner::Dry {
     Dry(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample, int threads)
         : kernels(arena, make_workspace(device_of(settings.compute), threads)),
+          of_device(arena.bytes_in_use()),
           engine(settings, model, longest_sample, kernels),
           samples(longest_sample),
           units(Units::first(std::vector<float>(engine.sum.tensors().size(), 0.0F))),
@@ -40,8 +43,9 @@ struct Planner::Dry {
     static int64_t tables_of(const ModelSpec& model, int64_t longest_sample, const DeviceChoice& device, int threads) {
         Arena arena = Arena::dry();
         DryKernels kernels(arena, make_workspace(device, threads));
+        const int64_t before = arena.bytes_in_use();
         const auto alone = model.make({.longest_sample = longest_sample}, kernels);
-        return arena.bytes_in_use();
+        return arena.bytes_in_use() - before;
     }
 
     // Of the micro-batch that ran last.
@@ -49,6 +53,7 @@ struct Planner::Dry {
 
     Arena arena = Arena::dry();
     DryKernels kernels;
+    int64_t of_device;  // what it keeps for itself
     Engine engine;
     LongestSamples samples;
     Units units;
@@ -63,12 +68,14 @@ ArenaParts Planner::Dry::parts() const {
                      .copy = bytes_in(engine.weights.copy),
                      .sums = engine.sum.source().size(),
                      .moments = 0,
+                     .waiting = engine.sum.bytes_beside(),
                      .tables = tables,
+                     .device = of_device,
                      .blocks = {},
                      .batch = 0,
                      .loss = profile.at_loss_peak - profile.before_loss,
                      .workspace = profile.largest_workspace};
-    parts.moments = resident - parts.weights - parts.copy - parts.sums - parts.tables;
+    parts.moments = resident - parts.weights - parts.copy - parts.sums - parts.waiting - parts.tables - parts.device;
     // Attention takes the same for itself in each block, so that what grows from one to the next is what is kept.
     for (size_t block = 0; block + 1 < profile.at_attention.size(); ++block) {
         parts.blocks.push_back(profile.at_attention[block + 1] - profile.at_attention[block]);
@@ -97,6 +104,10 @@ Planner::Planner(const Settings& settings, const std::shared_ptr<const ModelSpec
 
 Planner::~Planner() = default;
 
+DeviceName Planner::device() const {
+    return device_of(settings_.compute).name;
+}
+
 const std::shared_ptr<const ModelSpec>& Planner::model() const {
     return dry_->engine.spec;
 }
@@ -122,6 +133,7 @@ Plan Planner::plan_of(const Choices& choices, int64_t micro_batch_grains) {
     (void)run_step(engine, dry_->samples, window, never);
     plan.work = dry_->kernels.work();
     plan.parts = dry_->parts();
+    note_common_adds(plan);
 
     std::vector<int64_t> all(static_cast<size_t>(micro_batch_grains));
     std::iota(all.begin(), all.end(), 0);
@@ -130,8 +142,37 @@ Plan Planner::plan_of(const Choices& choices, int64_t micro_batch_grains) {
     return plan;
 }
 
+// Grains that are added in one pass read and write the sums once. Operations count each grain's.
+void Planner::note_common_adds(Plan& plan) const {
+    const DeviceTraits traits = dry_->kernels.traits();
+    const int64_t at_once = std::min(plan.micro_batch_grains, traits.most_waiting_grains);
+    const int64_t together = std::max<int64_t>({1, at_once, plan.choices.waiting_grains});
+    const double saved =
+        2.0 * static_cast<double>(plan.parts.sums * plan.micro_batch_grains) * (1 - 1 / static_cast<double>(together));
+    double& bytes = plan.work[static_cast<size_t>(Part::products_weight)].bytes;
+    bytes = std::max(0.0, bytes - saved);
+}
+
 Plan Planner::unlimited() {
-    return plan_of(choices_of(settings_, blocks_), micro_batch_choices().front());
+    Choices choices = choices_of(settings_, blocks_);
+    choices.waiting_grains = waiting_choices().front();
+    return plan_of(choices, micro_batch_choices().front());
+}
+
+// All that the device gains by, a quarter of it, none; never more than the window has.
+std::vector<int64_t> Planner::waiting_choices() const {
+    const DeviceTraits traits = dry_->kernels.traits();
+    const bool may_wait = settings_.compute.sums == SumKind::exact;
+    const int64_t most =
+        may_wait ? std::min(traits.most_waiting_grains, std::max<int64_t>(1, static_cast<int64_t>(window_grains_))) : 0;
+    std::vector<int64_t> choices = {most > 1 ? most : 0};
+    if (most >= 4) {
+        choices.push_back(most / 4 > 1 ? most / 4 : 0);
+    }
+    if (choices.back() > 0) {
+        choices.push_back(0);
+    }
+    return choices;
 }
 
 std::vector<int64_t> Planner::micro_batch_choices() const {
@@ -165,19 +206,31 @@ std::vector<std::vector<Recompute>> Planner::block_choices() const {
     return choices;
 }
 
+std::vector<Choices> Planner::choices_beside_blocks() const {
+    const std::span<const int64_t> loss_rows =
+        dry_->kernels.traits().has_narrow_logits ? std::span<const int64_t>(kLossRowsInPlace) : kLossRows;
+    std::vector<Choices::WeightCopy> copies = {Choices::WeightCopy::kept};
+    if (settings_.compute.dtype != DType::fp32) {
+        copies.push_back(Choices::WeightCopy::converted_per_tile);
+    }
+    std::vector<Choices> all;
+    for (const int64_t rows : loss_rows) {
+        for (const Choices::WeightCopy copy : copies) {
+            for (const int64_t waiting : waiting_choices()) {
+                all.push_back({.blocks = {}, .loss_rows = rows, .weight_copy = copy, .waiting_grains = waiting});
+            }
+        }
+    }
+    return all;
+}
+
 std::vector<Plan> Planner::frontier(const Rates& rates) {
     std::vector<Plan> plans;
-    const bool has_copy = settings_.compute.dtype == DType::bf16;
     for (const int64_t grains : micro_batch_choices()) {
         for (const auto& blocks : block_choices()) {
-            for (const int64_t loss_rows : kLossRows) {
-                plans.push_back(plan_of({.blocks = blocks, .loss_rows = loss_rows}, grains));
-                if (has_copy) {
-                    plans.push_back(plan_of({.blocks = blocks,
-                                             .loss_rows = loss_rows,
-                                             .weight_copy = Choices::WeightCopy::converted_per_tile},
-                                            grains));
-                }
+            for (Choices choices : choices_beside_blocks()) {
+                choices.blocks = blocks;
+                plans.push_back(plan_of(choices, grains));
             }
         }
     }
@@ -216,6 +269,7 @@ double Plan::window_seconds(double grains, const Rates& rates) const {
         (static_cast<Part>(part) == Part::optimizer ? update : micro_batch) +=
             seconds_of(work[part], rates.flops[part], rates.bytes[part]);
     }
+    micro_batch += rates.micro_batch_seconds;
     return micro_batch * grains / static_cast<double>(micro_batch_grains) + update;
 }
 
@@ -238,6 +292,9 @@ std::string text_of(const Plan& plan) {
     if (text.empty()) {
         add("nothing recomputed");
     }
+    if (plan.choices.waiting_grains > 0) {
+        add("gradients of ", plan.choices.waiting_grains, " grains added at once");
+    }
     if (plan.choices.loss_rows != Choices::kLossRows) {
         add("the loss ", plan.choices.loss_rows, " rows at a time");
     }
@@ -249,6 +306,14 @@ std::string text_of(const Plan& plan) {
 
 // Of one core of a server of 2023 with 512-bit vectors, as `accrue bench` finds them.
 Rates Rates::typical(const Settings& settings, int threads) {
+    if (device_of(settings.compute).name.kind == DeviceKind::cuda) {
+        Rates rates;
+        rates.flops.fill(settings.compute.dtype == DType::fp32 ? 30e12 : 500e12);
+        rates.flops[static_cast<size_t>(Part::attention)] = settings.compute.dtype == DType::fp32 ? 10e12 : 200e12;
+        rates.bytes.fill(2.5e12);
+        rates.micro_batch_seconds = 1.2e-3;
+        return rates;
+    }
     const double products = settings.compute.dtype == DType::bf16 ? 100e9 : 50e9;
     Rates rates;
     rates.flops.fill(products * threads);

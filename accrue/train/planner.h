@@ -16,8 +16,9 @@ namespace accrue {
 struct Rates {
     std::array<double, kParts> flops{};  // a second, of each part
     std::array<double, kParts> bytes{};  // a second, of each part
+    double micro_batch_seconds = 0;  // that each takes beside: gaps between kernels, the first and last tiles of each
 
-    // Figures of an ordinary processor. They put plans in the right order; how long a step takes must be measured.
+    // Figures of an ordinary processor or GPU. They put plans in the right order; how long a step takes must be measured.
     [[nodiscard]] static Rates typical(const Settings& settings, int threads);
 };
 
@@ -27,7 +28,9 @@ struct ArenaParts {
     int64_t copy = 0;  // of the weights, in bf16
     int64_t sums = 0;
     int64_t moments = 0;
+    int64_t waiting = 0;  // gradients of grains, to be added in one pass
     int64_t tables = 0;
+    int64_t device = 0;           // what the device keeps for itself
     std::vector<int64_t> blocks;  // what forward keeps of each for backward
     int64_t batch = 0;            // tokens, the stream, what waits for a tied embedding
     int64_t loss = 0;             // logits and their gradient
@@ -72,6 +75,7 @@ public:
     [[nodiscard]] const std::shared_ptr<const ModelSpec>& model() const;
     [[nodiscard]] int64_t longest_sample() const { return longest_sample_; }
     [[nodiscard]] int threads() const { return threads_; }
+    [[nodiscard]] DeviceName device() const;
     // Bytes outside of the arena that grow with the run: what is known of each grain, batches on their way, the report.
     [[nodiscard]] int64_t host_bytes(int64_t micro_batch_grains) const;
     // The part of it that grows with the window: a record of each grain and tensor.
@@ -82,6 +86,9 @@ private:
 
     [[nodiscard]] std::vector<std::vector<Recompute>> block_choices() const;
     [[nodiscard]] std::vector<int64_t> micro_batch_choices() const;
+    [[nodiscard]] std::vector<int64_t> waiting_choices() const;
+    void note_common_adds(Plan& plan) const;
+    [[nodiscard]] std::vector<Choices> choices_beside_blocks() const;
 
     std::unique_ptr<Dry> dry_;
     Settings settings_;

@@ -87,7 +87,7 @@ struct Settings {
         bool operator==(const Schedule&) const = default;
     } schedule;
     struct Compute {
-        DeviceKind device = DeviceKind::cpu;
+        std::optional<DeviceName> device = {};
         DType dtype = DType::bf16;
         int64_t threads = 0;
         SumKind sums = SumKind::exact;

@@ -1,7 +1,6 @@
 #include "accrue/train/settings_table.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <utility>
 
@@ -15,14 +14,6 @@ constexpr double kMostThreads = 4096;
 constexpr double kMostCount = 1e9;
 constexpr double kMostSteps = 1e12;
 constexpr double kMostTokens = 1e15;
-
-bool all_digits(std::string_view text) {
-    return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-bool is_gpu(const std::string& device) {
-    return device == "cuda" || (device.starts_with("cuda:") && all_digits(std::string_view(device).substr(5)));
-}
 
 // The keys of each section; the section's name is filled in by settings_table().
 std::vector<Setting> model_settings() {
@@ -246,13 +237,12 @@ std::vector<Setting> schedule_settings() {
 std::vector<Setting> compute_settings() {
     return {
         {.name = "device",
-         .place = [](Settings& s) -> SettingPlace { return WordPlace(s.compute.device); },
-         .meaning = "where to compute; \"reference\" is slow and plain",
-         .planned = is_gpu},
+         .place = [](Settings& s) -> SettingPlace { return &s.compute.device; },
+         .meaning =
+             "where to compute; auto = a GPU that has room, else the processor; \"reference\" is slow and plain"},
         {.name = "dtype",
          .place = [](Settings& s) -> SettingPlace { return WordPlace(s.compute.dtype); },
-         .meaning = "number format of activations and of the weights in products",
-         .planned = [](const std::string& text) { return text == "fp16"; }},
+         .meaning = "number format of activations and of the weights in products; fp16 on GPUs only"},
         {.name = "threads",
          .place = [](Settings& s) -> SettingPlace { return &s.compute.threads; },
          .meaning = "0 = all",

@@ -39,8 +39,9 @@ private:
 };
 
 // Where a setting's value lies; its type is the type that the setting takes.
-using SettingPlace = std::variant<bool*, std::optional<bool>*, int64_t*, double*, std::string*,
-                                  std::vector<std::string>*, std::optional<ByteSize>*, WordPlace>;
+using SettingPlace =
+    std::variant<bool*, std::optional<bool>*, int64_t*, double*, std::string*, std::vector<std::string>*,
+                 std::optional<ByteSize>*, std::optional<DeviceName>*, WordPlace>;
 
 // What a number may be. A bound that is not there does not bind.
 struct Bounds {
@@ -66,8 +67,7 @@ struct Setting {
     SettingPlace (*place)(Settings&) = nullptr;
     std::string_view meaning = {};
     Bounds bounds = {};
-    std::vector<std::string> texts = {};            // those (or the endings of data files) that exist; empty = any
-    bool (*planned)(const std::string&) = nullptr;  // is a text one that a later version will take?
+    std::vector<std::string> texts = {};  // those (or the endings of data files) that exist; empty = any
     Text text = Text::plain;
 
     [[nodiscard]] std::string key() const;

@@ -43,6 +43,9 @@ struct ValueText {
     std::string operator()(const std::optional<ByteSize>* value) const {
         return toml_string(*value ? std::string_view((*value)->text) : kAuto);
     }
+    std::string operator()(const std::optional<DeviceName>* value) const {
+        return toml_string(*value ? text_of(**value) : std::string(kAuto));
+    }
     std::string operator()(const WordPlace& place) const { return toml_string(place.word()); }
 };
 
@@ -54,6 +57,7 @@ struct TypeText {
     std::string operator()(const std::string*) const { return "a text in quotes"; }
     std::string operator()(const std::vector<std::string>*) const { return "a list of texts in quotes"; }
     std::string operator()(const std::optional<ByteSize>*) const { return "a text in quotes"; }
+    std::string operator()(const std::optional<DeviceName>*) const { return "a text in quotes"; }
     std::string operator()(const WordPlace&) const { return "a text in quotes"; }
 };
 
@@ -126,6 +130,9 @@ std::string Setting::allowed() const {
     Settings any;
     if (std::holds_alternative<std::optional<ByteSize>*>(place(any))) {
         return cat(toml_string(kAuto), " or a size like \"16GiB\"");
+    }
+    if (std::holds_alternative<std::optional<DeviceName>*>(place(any))) {
+        return R"("auto", "cpu", "cuda", "cuda:1" (and so on) or "reference")";
     }
     const std::vector<std::string> known = words();
     std::string list;

@@ -43,12 +43,7 @@ void check_data_file(const Setting& setting, const std::string& file, const std:
     }
 }
 
-// What a later version will take is refused in other words than nonsense, so that nobody looks for a typing error.
 [[noreturn]] void refuse_text(const Setting& setting, const std::string& text, const std::string& where) {
-    if (setting.planned != nullptr && setting.planned(text)) {
-        throw Error(cat(where, ": ", setting.key(), " is ", toml_string(text),
-                        ", which this version does not have yet. Use ", setting.allowed(), "."));
-    }
     throw Error(cat(where, ": ", setting.key(), " must be ", setting.allowed(), ", but is ", toml_string(text), "."));
 }
 
@@ -128,6 +123,15 @@ struct ValueTaker {
         *place = std::move(size);
     }
 
+    void operator()(std::optional<DeviceName>* place) const {
+        const std::string given = text();
+        const std::optional<DeviceName> device = parse_device(given);
+        if (given != kAuto && !device) {
+            refuse_text(setting, given, where());
+        }
+        *place = device;
+    }
+
     void operator()(const WordPlace& place) const {
         if (const std::string word = text(); !place.take(word)) {
             refuse_text(setting, word, where());
@@ -172,7 +176,7 @@ struct IsText {
     template <class Value>
     bool operator()(const Value&) const {
         return std::is_same_v<Value, std::string*> || std::is_same_v<Value, std::optional<ByteSize>*> ||
-               std::is_same_v<Value, WordPlace>;
+               std::is_same_v<Value, std::optional<DeviceName>*> || std::is_same_v<Value, WordPlace>;
     }
 };
 

@@ -54,7 +54,9 @@ inline constexpr std::string_view kAuto = "auto";
 }
 
 [[nodiscard]] constexpr auto words_for(DType) {
-    return std::to_array<Word<DType>>({{name_of(DType::bf16), DType::bf16}, {name_of(DType::fp32), DType::fp32}});
+    return std::to_array<Word<DType>>({{name_of(DType::bf16), DType::bf16},
+                                       {name_of(DType::fp32), DType::fp32},
+                                       {name_of(DType::fp16), DType::fp16}});
 }
 
 [[nodiscard]] constexpr auto words_for(SumKind) {

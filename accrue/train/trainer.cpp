@@ -8,6 +8,7 @@
 #include "accrue/train/load_ahead.h"
 #include "accrue/train/newest_checkpoint.h"
 #include "accrue/train/recorder.h"
+#include "accrue/train/rehearsal.h"
 #include "accrue/train/state.h"
 #include "accrue/train/watched_batches.h"
 
@@ -124,6 +125,7 @@ void Trainer::load_checkpoint() {
 void Trainer::begin(const StopFlag& stop) {
     recorder_.tell_job();
     const bool goes_on = claim_.goes_on();
+    rehearse(engine_, inputs_.longest_sample());
     if (goes_on) {
         load_checkpoint();
     } else {

@@ -30,7 +30,7 @@ struct TrainSummary {
 // What a caller may decide about a run besides its settings.
 struct TrainOptions {
     OtherBits other_bits = OtherBits::refuse;
-    MemorySource memory = memory_of_machine;
+    MemorySource memory = {};  // nothing: the device's is asked for
 };
 
 // Trains within the memory that compute.memory and the memory source leave, from the newest checkpoint of the claimed folder

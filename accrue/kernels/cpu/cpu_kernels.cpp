@@ -52,6 +52,12 @@ void compute(const Context& context, const op::LayerNorm& call) {
     layer_norm(context, call.input, call.gain, call.bias, call.epsilon, call.output, call.mean, call.inverse_deviation);
 }
 
+void copy_stream(const Context& context, View<const float> d_stream, AnyView copy) {
+    if (!copy.empty()) {
+        cast(context, d_stream, {}, copy);
+    }
+}
+
 void compute(const Context& context, const op::RmsNormBackward& call) {
     for (size_t grain = 0; grain < call.d_gain.size(); ++grain) {
         const RowRange& range = call.grains[grain];
@@ -63,6 +69,7 @@ void compute(const Context& context, const op::RmsNormBackward& call) {
     } else {
         add_rms_norm_input_grad(context, call.d_output, call.input, call.gain, call.inverse_rms, call.d_stream);
     }
+    copy_stream(context, call.d_stream, call.copy);
 }
 
 void compute(const Context& context, const op::LayerNormBackward& call) {
@@ -79,6 +86,7 @@ void compute(const Context& context, const op::LayerNormBackward& call) {
     }
     add_layer_norm_input_grad(context, call.d_output, call.input, call.gain, call.mean, call.inverse_deviation,
                               call.d_stream);
+    copy_stream(context, call.d_stream, call.copy);
 }
 
 void compute(const Context& context, const op::Rope& call) {
@@ -127,7 +135,7 @@ void compute(const Context& context, const op::AddLookupGrad& call) {
 }
 
 void compute(const Context& context, const op::CrossEntropy& call) {
-    cross_entropy(context, call.logits, call.targets, call.losses, call.d_logits);
+    cross_entropy(context, call.logits.as<float>(), call.targets, call.losses, call.d_logits);
 }
 
 void compute(const Context&, const op::GrainLosses& call) {

@@ -4,6 +4,13 @@
 
 namespace accrue {
 
+DryKernels::DryKernels(Arena& arena, std::unique_ptr<Workspace> workspace)
+    : arena_(arena), workspace_(std::move(workspace)) {
+    if (workspace_->kept_bytes() > 0) {
+        kept_ = arena_.take(workspace_->kept_bytes());
+    }
+}
+
 void DryKernels::restart() {
     work_ = {};
     profile_ = {};

@@ -12,11 +12,11 @@ namespace accrue {
 class DryKernels final : public Kernels {
 public:
     // In place of the device that this is the workspace of.
-    DryKernels(Arena& arena, std::unique_ptr<Workspace> workspace) : arena_(arena), workspace_(std::move(workspace)) {}
+    DryKernels(Arena& arena, std::unique_ptr<Workspace> workspace);
 
     [[nodiscard]] std::string description() const override { return "dry, counts only"; }
     [[nodiscard]] Arena& arena() override { return arena_; }
-    [[nodiscard]] int64_t most_incomplete() const override { return workspace_->most_incomplete(); }
+    [[nodiscard]] DeviceTraits traits() const override { return workspace_->traits(); }
 
     // Since the last restart. Floating-point operations are those of products and attention; all else is not counted,
     // because memory and not arithmetic sets its time.
@@ -39,6 +39,7 @@ private:
 
     Arena& arena_;
     std::unique_ptr<Workspace> workspace_;
+    Arena::Block kept_;  // what the device keeps for itself
     WorkByPart work_{};
     ArenaProfile profile_;
 };

@@ -74,9 +74,11 @@ struct AddSums {
     void count(WorkByPart& work) const;
 };
 
-// All sums and records that earlier operations add to are complete after it.
+// All sums and records that earlier operations add to are complete after it. `memory`: on the device, as its traits ask
+// for gradients that wait (waiting_tile_bytes).
 struct CompleteSums {
     static constexpr std::string_view kName = "complete_sums";
+    std::span<std::byte> memory = {};
 
     [[nodiscard]] static Part part() { return Part::products_weight; }
     void check() const {}

@@ -67,10 +67,14 @@ void RmsNormBackward::check() const {
     } else {
         require_alike(kName, "d_stream", d_stream, input);
     }
+    if (!copy.empty()) {
+        require_alike(kName, "copy", copy, d_stream);
+    }
 }
 
 void RmsNormBackward::count(WorkByPart& work) const {
-    work.add(part(), 0, bytes_in(d_output) + bytes_in(input) + bytes_in(d_input) + 2 * bytes_in(d_stream));
+    work.add(part(), 0,
+             bytes_in(d_output) + bytes_in(input) + bytes_in(d_input) + 2 * bytes_in(d_stream) + bytes_in(copy));
     count_sums(work, part(), d_gain, grains, bytes_of_row(d_output) + bytes_of_row(input));
 }
 
@@ -82,10 +86,13 @@ void LayerNormBackward::check() const {
     require_equal(kName, "rows of inverse_deviation", inverse_deviation.rows, input.rows);
     require_sums(kName, "d_gain", d_gain, grains, gain.columns);
     require_sums(kName, "d_bias", d_bias, grains, gain.columns);
+    if (!copy.empty()) {
+        require_alike(kName, "copy", copy, d_stream);
+    }
 }
 
 void LayerNormBackward::count(WorkByPart& work) const {
-    work.add(part(), 0, bytes_in(d_output) + bytes_in(input) + 2 * bytes_in(d_stream));
+    work.add(part(), 0, bytes_in(d_output) + bytes_in(input) + 2 * bytes_in(d_stream) + bytes_in(copy));
     count_sums(work, part(), d_gain, grains, bytes_of_row(d_output) + bytes_of_row(input));
     count_sums(work, Part::elementwise, d_bias, grains, bytes_of_row(d_output));
 }

@@ -52,6 +52,7 @@ struct RmsNormBackward {
     View<float> d_stream;
     std::span<const RowRange> grains;
     std::span<const SumView> d_gain;
+    AnyView copy = {};  // where not empty: gets the new d_stream, rounded
 
     [[nodiscard]] static Part part() { return Part::norms; }
     void check() const;
@@ -72,6 +73,7 @@ struct LayerNormBackward {
     std::span<const RowRange> grains;
     std::span<const SumView> d_gain;
     std::span<const SumView> d_bias;
+    AnyView copy = {};  // where not empty: gets the new d_stream, rounded
 
     [[nodiscard]] static Part part() { return Part::norms; }
     void check() const;

@@ -33,6 +33,9 @@ struct Linear {
     View<const float> bias;
     AnyView output;
     ProductOf of = ProductOf::block;
+    // The bias once more, rounded to the output's dtype, where somebody has it: a device whose outputs are narrow may add
+    // that one instead, and rounds the bias itself where this is empty.
+    AnyConstView narrow_bias = {};
 
     [[nodiscard]] Part part() const { return of == ProductOf::head ? Part::loss_head : Part::products_forward; }
     void check() const;
@@ -66,9 +69,10 @@ struct LinearActivation {
     Activation activation = Activation::gelu;
     AnyView hidden;
     AnyView activated;
+    AnyConstView narrow_bias = {};
 
     [[nodiscard]] static Part part() { return Part::products_forward; }
-    [[nodiscard]] Linear product() const { return {input, weight, bias, hidden}; }
+    [[nodiscard]] Linear product() const { return {input, weight, bias, hidden, ProductOf::block, narrow_bias}; }
     void check() const;
     void count(WorkByPart& work) const;
 };

@@ -36,6 +36,10 @@ void AddLookupGrad::count(WorkByPart& work) const {
 void CrossEntropy::check() const {
     require_equal(kName, "targets", targets.columns, logits.rows);
     require_equal(kName, "losses", losses.columns, logits.rows);
+    if (logits.dtype != DType::fp32 && logits.dtype != d_logits.dtype && !d_logits.empty()) {
+        throw Error(cat(kName, " was given logits in ", name_of(logits.dtype), " and gradients in ",
+                        name_of(d_logits.dtype), "; logits that are not fp32 share the dtype of their gradients"));
+    }
     if (!d_logits.empty()) {
         require_alike(kName, "d_logits", d_logits, logits);
     }

@@ -50,14 +50,16 @@ struct AddLookupGrad {
     void count(WorkByPart& work) const;
 };
 
-// For each row: loss = log(sum(exp(logits))) - logits[target], d_logits = softmax(logits) - one_hot(target).
+// For each row: loss = log(sum(exp(logits))) - logits[target], d_logits = scale * (softmax(logits) - one_hot(target)).
 // A target of -1 is not counted: loss 0, d_logits 0. d_logits may be empty (loss only), and may be `logits` itself.
+// Logits are fp32, or where a device says so (traits) any, of the dtype of d_logits.
 struct CrossEntropy {
     static constexpr std::string_view kName = "cross_entropy";
-    View<float> logits;
+    AnyView logits;
     View<const int32_t> targets;
     View<float> losses;
     AnyView d_logits;
+    float scale = 1;  // of the loss: a power of two
 
     [[nodiscard]] static Part part() { return Part::loss_head; }
     void check() const;

@@ -9,20 +9,24 @@ namespace accrue::reference {
 
 void compute(const op::CrossEntropy& call) {
     for (int64_t r = 0; r < call.logits.rows; ++r) {
-        const float* row = call.logits.row(r);
+        const auto logit = [&](int64_t c) { return value(call.logits, r, c); };
         const int32_t target = call.targets.data[r];
-        const double largest = *std::max_element(row, row + call.logits.columns);
+        double largest = logit(0);
+        for (int64_t c = 1; c < call.logits.columns; ++c) {
+            largest = std::max(largest, logit(c));
+        }
         double sum = 0;
         for (int64_t c = 0; c < call.logits.columns; ++c) {
-            sum += std::exp(row[c] - largest);
+            sum += std::exp(logit(c) - largest);
         }
         const double log_sum = largest + std::log(sum);
-        call.losses.data[r] = target < 0 ? 0 : static_cast<float>(log_sum - row[target]);
+        call.losses.data[r] = target < 0 ? 0 : static_cast<float>(log_sum - logit(target));
         if (call.d_logits.empty()) {
             continue;
         }
         for (int64_t c = 0; c < call.logits.columns; ++c) {
-            store(call.d_logits, r, c, target < 0 ? 0 : std::exp(row[c] - log_sum) - (c == target ? 1 : 0));
+            const double d_logit = target < 0 ? 0 : std::exp(logit(c) - log_sum) - (c == target ? 1 : 0);
+            store(call.d_logits, r, c, d_logit * static_cast<double>(call.scale));
         }
     }
 }

@@ -56,6 +56,14 @@ void compute(const op::RmsNorm& call) {
     }
 }
 
+void copy_stream(View<const float> d_stream, const AnyView& copy) {
+    for (int64_t r = 0; r < copy.rows; ++r) {
+        for (int64_t c = 0; c < copy.columns; ++c) {
+            store(copy, r, c, value(d_stream, r, c));
+        }
+    }
+}
+
 void compute(const op::RmsNormBackward& call) {
     const int64_t width = call.gain.columns;
     for (size_t grain = 0; grain < call.d_gain.size(); ++grain) {
@@ -79,6 +87,7 @@ void compute(const op::RmsNormBackward& call) {
             store(call.d_stream, r, c, value(call.d_stream, r, c) + x);
         }
     });
+    copy_stream(call.d_stream, call.copy);
 }
 
 void compute(const op::LayerNorm& call) {
@@ -127,6 +136,7 @@ void compute(const op::LayerNormBackward& call) {
                         call.inverse_deviation.row(r)[0], 1,
                         [&](int64_t c, double x) { store(call.d_stream, r, c, value(call.d_stream, r, c) + x); });
     }
+    copy_stream(call.d_stream, call.copy);
 }
 
 }  // namespace accrue::reference

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace accrue::cuda {
+
+// How much of a GPU's memory all processes together use now, as nvidia-smi shows it; nothing where the driver's library does
+// not tell. Asking starts nothing on the GPU.
+[[nodiscard]] std::optional<int64_t> used_bytes_of_gpu(int number);
+
+}  // namespace accrue::cuda

@@ -1,0 +1,108 @@
+#include "accrue/kernels/gpus.h"
+
+#include <map>
+#include <mutex>
+
+#include <cuda_runtime_api.h>
+
+#include "accrue/base/error.h"
+#include "accrue/kernels/cuda/cuda_error.h"
+#include "accrue/kernels/cuda/driver_memory.h"
+#include "accrue/kernels/cuda/probe_kernel.h"
+
+namespace accrue {
+namespace {
+
+using cuda::require;
+
+std::string version_text(int version) {
+    return cat(version / 1000, '.', version % 1000 / 10);
+}
+
+std::string reason_of(cudaError_t result) {
+    int driver = 0;
+    cudaDriverGetVersion(&driver);
+    if (driver == 0) {
+        return "no NVIDIA driver was found (where there is one, nvidia-smi shows it): install the driver";
+    }
+    if (result == cudaErrorInsufficientDriver) {
+        return cat("the NVIDIA driver is too old: it knows CUDA ", version_text(driver),
+                   ", and this program was built with ", version_text(CUDART_VERSION),
+                   ": install a newer driver, or build with an older toolkit (12.4 or newer)");
+    }
+    if (result == cudaSuccess || result == cudaErrorNoDevice) {
+        return "the driver shows no GPU to this process (CUDA_VISIBLE_DEVICES may hide them)";
+    }
+    return cat("the driver says \"", cudaGetErrorString(result), "\" (", cudaGetErrorName(result),
+               "): nvidia-smi may tell more");
+}
+
+// What CUDA took when this process began to use each GPU: it keeps it.
+int64_t bytes_of_beginning(int number) {
+    static std::mutex mutex;
+    static std::map<int, int64_t> known;
+    const std::lock_guard lock(mutex);
+    const auto found = known.find(number);
+    if (found != known.end()) {
+        return found->second;
+    }
+    const auto before = cuda::used_bytes_of_gpu(number);
+    require(cudaSetDevice(number), "beginning");
+    require(cudaFree(nullptr), "beginning");
+    const auto after = cuda::used_bytes_of_gpu(number);
+    // Where the driver does not tell, what was seen on the largest cards.
+    constexpr int64_t kUsual = int64_t{640} << 20;
+    const int64_t bytes = before && after && *after > *before ? *after - *before : kUsual;
+    known.emplace(number, bytes);
+    return bytes;
+}
+
+}  // namespace
+
+Gpus gpus_of_machine() {
+    int count = 0;
+    const cudaError_t result = cudaGetDeviceCount(&count);
+    if (result != cudaSuccess || count == 0) {
+        cudaGetLastError();
+        return {.found = {}, .why_none = reason_of(result)};
+    }
+    Gpus gpus;
+    for (int number = 0; number < count; ++number) {
+        cudaDeviceProp properties{};
+        require(cudaGetDeviceProperties(&properties, number), "asking for its name");
+        gpus.found.push_back({.number = number,
+                              .name = properties.name,
+                              .architecture = 10 * properties.major + properties.minor,
+                              .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem)});
+    }
+    return gpus;
+}
+
+void require_gpu(int number) {
+    const Gpus gpus = gpus_of_machine();
+    if (gpus.found.empty()) {
+        throw Error(cat("compute.device is \"cuda\", but ", gpus.why_none, ", or use --set compute.device=cpu."));
+    }
+    if (number >= std::ssize(gpus.found)) {
+        throw Error(cat("compute.device is \"cuda:", number, "\", but this process sees ", gpus.found.size(),
+                        " GPU(s): cuda:0", gpus.found.size() > 1 ? cat(" to cuda:", gpus.found.size() - 1) : "",
+                        ". Choose one of them (CUDA_VISIBLE_DEVICES may hide others)."));
+    }
+    const Gpu& gpu = gpus.found[static_cast<size_t>(number)];
+    if (!cuda::has_code_for(number)) {
+        throw Error(cat("this program has no code for ", gpu.name, " (sm_", gpu.architecture,
+                        "). Build it on this machine, or with ACCRUE_CUDA_ARCHITECTURES=", gpu.architecture,
+                        " (sm_80 is the oldest that works), or use --set compute.device=cpu."));
+    }
+}
+
+GpuMemory memory_of_gpu(int number) {
+    const int64_t held = bytes_of_beginning(number);
+    require(cudaSetDevice(number), "beginning");
+    size_t free = 0;
+    size_t total = 0;
+    require(cudaMemGetInfo(&free, &total), "asking for its free memory");
+    return {.total_bytes = static_cast<int64_t>(total), .free_bytes = static_cast<int64_t>(free), .held_bytes = held};
+}
+
+}  // namespace accrue

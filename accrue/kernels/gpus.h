@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace accrue {
+
+// An NVIDIA GPU of this machine.
+struct Gpu {
+    int number = 0;
+    std::string name;
+    int architecture = 0;  // 90 = sm_90
+    int64_t memory_bytes = 0;
+};
+
+// Those that the driver shows to this process, in its order.
+struct Gpus {
+    std::vector<Gpu> found;
+    std::string why_none;  // where there are none: the reason and what to do, without a full stop
+};
+[[nodiscard]] Gpus gpus_of_machine();
+
+// An error that says what to do, unless this GPU is there and this program has code for it.
+void require_gpu(int number);
+
+// What a GPU's memory holds now.
+struct GpuMemory {
+    int64_t total_bytes = 0;
+    int64_t free_bytes = 0;
+    int64_t held_bytes = 0;  // by this process before it takes any: what CUDA needs for itself
+};
+[[nodiscard]] GpuMemory memory_of_gpu(int number);
+
+}  // namespace accrue

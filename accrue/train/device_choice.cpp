@@ -1,0 +1,77 @@
+#include "accrue/train/device_choice.h"
+
+#include <cstdlib>
+
+#include "accrue/base/bytes.h"
+#include "accrue/base/error.h"
+#include "accrue/kernels/gpus.h"
+#include "accrue/train/inputs.h"
+#include "accrue/train/memory_budget.h"
+
+namespace accrue {
+namespace {
+
+// What keeps a job from a GPU of this machine; empty = nothing.
+std::string hindrance(Settings settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
+                      const Gpu& gpu) {
+    const DeviceName device(DeviceKind::cuda, gpu.number);
+    settings.compute.device = device;
+    if (settings.window.grain_samples == 0) {
+        settings.window.grain_samples = default_grain_samples(settings.compute, longest_sample);
+    }
+    try {
+        require_gpu(gpu.number);
+        Planner planner(settings, model, longest_sample, 1);
+        const MemoryBound budget = budget_of(settings, memory_of_device(device));
+        const ProcessBase base = ProcessBase::measure(device);
+        if (process_bytes(base, planner, planner.unlimited()) <= budget.bytes) {
+            return "";
+        }
+        const Plan smallest = planner.frontier(Rates::typical(settings, 1)).back();
+        const int64_t needed = process_bytes(base, planner, smallest);
+        return needed <= budget.bytes ? "" : cat(budget.reason, ", and the smallest plan needs ", format_bytes(needed));
+    } catch (const Error& error) {
+        return error.what();
+    }
+}
+
+DeviceName chosen_device(const Settings& settings, const std::shared_ptr<const ModelSpec>& model,
+                         int64_t longest_sample, std::string& note) {
+    if (std::getenv(kTestDevice) != nullptr) {
+        return usual_device();
+    }
+    for (const Gpu& gpu : gpus_of_machine().found) {
+        const std::string why_not = hindrance(settings, model, longest_sample, gpu);
+        if (why_not.empty()) {
+            return {DeviceKind::cuda, gpu.number};
+        }
+        note += cat(note.empty() ? "" : "; ", gpu.name, " is not used: ", why_not);
+    }
+    return {};
+}
+
+void check_dtype(const Settings::Compute& compute) {
+    if (compute.dtype == DType::fp16 && compute.device->kind != DeviceKind::cuda) {
+        throw Error(cat("compute.dtype is \"fp16\", which only GPUs compute, and compute.device is \"",
+                        text_of(*compute.device),
+                        "\". Use \"bf16\", which has the range of fp32 and takes as little."));
+    }
+}
+
+}  // namespace
+
+std::string settle_device(Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
+                          DeviceUse use) {
+    std::string note;
+    std::optional<DeviceName>& device = settings.compute.device;
+    if (!device) {
+        device = chosen_device(settings, model, longest_sample, note);
+    }
+    if (device->kind == DeviceKind::cuda && use == DeviceUse::compute) {
+        require_gpu(device->gpu);
+    }
+    check_dtype(settings.compute);
+    return note;
+}
+
+}  // namespace accrue

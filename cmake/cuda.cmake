@@ -1,0 +1,52 @@
+# NVIDIA GPUs: built where a CUDA toolkit is, for the GPUs of this machine, or for those that ACCRUE_CUDA_ARCHITECTURES names
+# ("86;90"). Sets ACCRUE_HAS_CUDA. Without a toolkit other source files say so in a clear error (kernels/cuda_absent).
+option(ACCRUE_CUDA "Build for NVIDIA GPUs where a CUDA toolkit is found" ON)
+set(ACCRUE_CUDA_ARCHITECTURES "$ENV{ACCRUE_CUDA_ARCHITECTURES}" CACHE STRING "GPUs to build for; empty = those of this machine")
+set(ACCRUE_HAS_CUDA OFF)
+if(NOT ACCRUE_CUDA)
+  return()
+endif()
+
+# What runs on most cards in use, for a machine that has none itself.
+set(usual_architectures 80 86 89 90 120)
+
+# The architectures of the GPUs in this machine, as "90"; empty without a driver.
+function(accrue_gpus_of_this_machine result)
+  set(found)
+  find_program(NVIDIA_SMI nvidia-smi)
+  mark_as_advanced(NVIDIA_SMI)
+  if(NVIDIA_SMI)
+    execute_process(COMMAND ${NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
+      OUTPUT_VARIABLE answer RESULT_VARIABLE code ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(code EQUAL 0)
+      string(REGEX MATCHALL "[0-9]+\\.[0-9]+" found "${answer}")
+      list(TRANSFORM found REPLACE "\\." "")
+      list(REMOVE_DUPLICATES found)
+    endif()
+  endif()
+  set(${result} "${found}" PARENT_SCOPE)
+endfunction()
+
+find_package(CUDAToolkit 12.4 QUIET)
+if(NOT CUDAToolkit_FOUND)
+  message(STATUS "No CUDA toolkit (12.4 or newer): built for processors only")
+  return()
+endif()
+if(ACCRUE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES ${ACCRUE_CUDA_ARCHITECTURES})
+else()
+  accrue_gpus_of_this_machine(CMAKE_CUDA_ARCHITECTURES)
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES ${usual_architectures})
+  endif()
+endif()
+set(CMAKE_CUDA_COMPILER "${CUDAToolkit_NVCC_EXECUTABLE}")
+enable_language(CUDA)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has it
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+endif()
+set(ACCRUE_HAS_CUDA ON)
+message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION}: built for GPUs of architecture ${CMAKE_CUDA_ARCHITECTURES}")
