@@ -28,7 +28,8 @@ void require_gpu(int number);
 struct GpuMemory {
     int64_t total_bytes = 0;
     int64_t free_bytes = 0;
-    int64_t held_bytes = 0;  // by this process before it takes any: what CUDA needs for itself
+    int64_t held_bytes = 0;     // by this process before it takes any: what CUDA needs for itself
+    int64_t process_bytes = 0;  // by this process now, with what CUDA needs
 };
 [[nodiscard]] GpuMemory memory_of_gpu(int number);
 

@@ -1,5 +1,6 @@
 #include "accrue/train/recorder.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -14,11 +15,13 @@
 #include "accrue/base/file.h"
 #include "accrue/base/process_age.h"
 #include "accrue/checkpoint/checkpoint.h"
+#include "accrue/kernels/gpus.h"
 #include "accrue/model/model_folder.h"
 #include "accrue/observe/metric_table.h"
 #include "accrue/observe/report.h"
 #include "accrue/observe/run_figures.h"
 #include "accrue/train/chat_choice.h"
+#include "accrue/train/engine.h"
 #include "accrue/train/epoch.h"
 #include "accrue/train/metrics_line.h"
 #include "accrue/train/run_texts.h"
@@ -113,7 +116,7 @@ void Recorder::add_step(const StepReport& report, const Beside& beside) {
         around.epoch_seconds = seconds_since(epoch_start_);
         epoch_start_ = Clock::now();
     }
-    around.peak_bytes = peak_resident_bytes();
+    around.peak_bytes = peak_bytes();
     around.planned_bytes = run_.plan.plan().arena_bytes;
     // The line is written, and safe from a power cut, before the checkpoint: a resume cuts lines behind its checkpoint,
     // but cannot write missing ones.
@@ -124,6 +127,16 @@ void Recorder::add_step(const StepReport& report, const Beside& beside) {
     }
     tell_skip(report);
     tell_step(report, around.validation_loss, around.peak_bytes);
+}
+
+// The most that this process has held of the memory that its arena lies in.
+int64_t Recorder::peak_bytes() {
+    const DeviceName device = device_of(run_.inputs.settings.compute).name;
+    if (device.kind != DeviceKind::cuda) {
+        return peak_resident_bytes();
+    }
+    peak_of_gpu_ = std::max(peak_of_gpu_, memory_of_gpu(device.gpu).process_bytes);
+    return peak_of_gpu_;
 }
 
 void Recorder::save_checkpoint() {

@@ -67,6 +67,7 @@ public:
     [[nodiscard]] bool finish(const StopFlag& stop);
 
 private:
+    [[nodiscard]] int64_t peak_bytes();
     void tell_notes() const;
     void tell_skip(const StepReport& report) const;
     void tell_step(const StepReport& report, const std::optional<double>& validation_loss, int64_t peak_bytes) const;
@@ -77,6 +78,7 @@ private:
 
     Run run_;
     std::optional<MetricsFile> metrics_;
+    int64_t peak_of_gpu_ = 0;
     Clock::time_point start_ = Clock::now();
     Clock::time_point epoch_start_ = start_;
     int64_t first_step_ = 0;

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <unistd.h>
 
 namespace accrue::cuda {
 namespace {
@@ -16,9 +17,16 @@ struct Nvml {
         unsigned long long free = 0;
         unsigned long long used = 0;
     };
+    struct Process {
+        unsigned int pid = 0;
+        unsigned long long used = 0;
+        unsigned int gpu_instance = 0;
+        unsigned int compute_instance = 0;
+    };
     int (*init)() = nullptr;
     int (*by_bus_id)(const char* bus_id, void** device) = nullptr;
     int (*memory)(void* device, Memory* memory) = nullptr;
+    int (*processes)(void* device, unsigned int* count, Process* processes) = nullptr;
 
     template <class Function>
     static void find(void* library, const char* name, Function& function) {
@@ -30,25 +38,54 @@ struct Nvml {
             find(library, "nvmlInit_v2", nvml.init);
             find(library, "nvmlDeviceGetHandleByPciBusId_v2", nvml.by_bus_id);
             find(library, "nvmlDeviceGetMemoryInfo", nvml.memory);
+            find(library, "nvmlDeviceGetComputeRunningProcesses_v3", nvml.processes);
         }
         const bool works = nvml.init != nullptr && nvml.by_bus_id != nullptr && nvml.memory != nullptr;
         return works && nvml.init() == 0 ? nvml : Nvml{};
     }
+    // Both libraries number GPUs in their own way; the bus is the same. Null where there is no such GPU.
+    [[nodiscard]] void* device(int number) const {
+        std::array<char, 32> bus_id{};
+        void* device = nullptr;
+        const bool is_known = memory != nullptr &&
+                              cudaDeviceGetPCIBusId(bus_id.data(), bus_id.size(), number) == cudaSuccess &&
+                              by_bus_id(bus_id.data(), &device) == 0;
+        return is_known ? device : nullptr;
+    }
 };
+
+const Nvml& nvml() {
+    static const Nvml loaded = Nvml::load();
+    return loaded;
+}
 
 }  // namespace
 
 std::optional<int64_t> used_bytes_of_gpu(int number) {
-    static const Nvml nvml = Nvml::load();
-    std::array<char, 32> bus_id{};
-    void* device = nullptr;
+    void* const device = nvml().device(number);
     Nvml::Memory memory;
-    // Both libraries number GPUs in their own way; the bus is the same.
-    if (nvml.memory == nullptr || cudaDeviceGetPCIBusId(bus_id.data(), bus_id.size(), number) != cudaSuccess ||
-        nvml.by_bus_id(bus_id.data(), &device) != 0 || nvml.memory(device, &memory) != 0) {
+    if (device == nullptr || nvml().memory(device, &memory) != 0) {
         return std::nullopt;
     }
     return static_cast<int64_t>(memory.used);
+}
+
+std::optional<int64_t> used_bytes_of_process(int number) {
+    constexpr unsigned long long kNotTold = ~0ULL;
+    void* const device = nvml().device(number);
+    std::array<Nvml::Process, 256> processes;
+    auto count = static_cast<unsigned int>(processes.size());
+    if (device == nullptr || nvml().processes == nullptr ||
+        nvml().processes(device, &count, processes.data()) != 0) {
+        return std::nullopt;
+    }
+    const auto own = static_cast<unsigned int>(::getpid());
+    for (unsigned int i = 0; i < count; ++i) {
+        if (processes.at(i).pid == own && processes.at(i).used != kNotTold) {
+            return static_cast<int64_t>(processes.at(i).used);
+        }
+    }
+    return std::nullopt;
 }
 
 }  // namespace accrue::cuda

@@ -37,10 +37,15 @@ std::string reason_of(cudaError_t result) {
                "): nvidia-smi may tell more");
 }
 
-// What CUDA took when this process began to use each GPU: it keeps it.
-int64_t bytes_of_beginning(int number) {
+// A GPU when this process began to use it.
+struct Beginning {
+    int64_t used_before = 0;  // by all others; 0 where nobody tells
+    int64_t held = 0;         // what CUDA took, which it keeps
+};
+
+const Beginning& beginning_of(int number) {
     static std::mutex mutex;
-    static std::map<int, int64_t> known;
+    static std::map<int, Beginning> known;
     const std::lock_guard lock(mutex);
     const auto found = known.find(number);
     if (found != known.end()) {
@@ -52,9 +57,9 @@ int64_t bytes_of_beginning(int number) {
     const auto after = cuda::used_bytes_of_gpu(number);
     // Where the driver does not tell, what was seen on the largest cards.
     constexpr int64_t kUsual = int64_t{640} << 20;
-    const int64_t bytes = before && after && *after > *before ? *after - *before : kUsual;
-    known.emplace(number, bytes);
-    return bytes;
+    const bool is_told = before && after && *after > *before;
+    return known.emplace(number, Beginning{.used_before = before.value_or(0), .held = is_told ? *after - *before : kUsual})
+        .first->second;
 }
 
 }  // namespace
@@ -97,12 +102,16 @@ void require_gpu(int number) {
 }
 
 GpuMemory memory_of_gpu(int number) {
-    const int64_t held = bytes_of_beginning(number);
+    const Beginning& beginning = beginning_of(number);
     require(cudaSetDevice(number), "beginning");
     size_t free = 0;
     size_t total = 0;
     require(cudaMemGetInfo(&free, &total), "asking for its free memory");
-    return {.total_bytes = static_cast<int64_t>(total), .free_bytes = static_cast<int64_t>(free), .held_bytes = held};
+    const auto used = static_cast<int64_t>(total - free);
+    return {.total_bytes = static_cast<int64_t>(total),
+            .free_bytes = static_cast<int64_t>(free),
+            .held_bytes = beginning.held,
+            .process_bytes = cuda::used_bytes_of_process(number).value_or(used - beginning.used_before)};
 }
 
 }  // namespace accrue
