@@ -144,6 +144,9 @@ struct Operation {
 // The same and, in fewer sizes, every other kind of sum.
 [[nodiscard]] std::vector<Case> sum_cases();
 
+// The devices of a test program: "cuda", or the instruction set of the processor.
+[[nodiscard]] std::vector<std::string> devices_under_test();
+
 // The whole table, and its parts.
 [[nodiscard]] std::vector<Operation> all_operations();
 [[nodiscard]] std::vector<Operation> product_operations();

@@ -29,7 +29,7 @@ struct Device {
     std::unique_ptr<Kernels> kernels;
 
     Device(const std::string& instruction_set, int threads) : pool(threads) {
-        kernels = make_cpu_kernels(pool, arena, instruction_set);
+        kernels = instruction_set == "cuda" ? make_cuda_kernels(0, arena) : make_cpu_kernels(pool, arena, instruction_set);
     }
 };
 
@@ -111,9 +111,9 @@ protected:
 TEST_P(ConformanceTest, EqualsTheReference) {
     Arena none(1);
     const std::unique_ptr<Kernels> reference = make_reference_kernels(none);
-    const Factors factors = std::get<0>(GetParam()) == "avx512-bf16" || std::get<0>(GetParam()) == "amx"
-                                ? Factors::rounded_to_bf16
-                                : Factors::exact;
+    const std::string& name = std::get<0>(GetParam());
+    const Factors factors =
+        name == "avx512-bf16" || name == "amx" || name == "cuda" ? Factors::rounded_to_bf16 : Factors::exact;
     for (const Case& tried : operation().cases) {
         SCOPED_TRACE(text_of(tried));
         expect_close(operation().run(*device_->kernels, tried), operation().run(*reference, tried), factors);
@@ -238,9 +238,7 @@ std::string name_of_device(const testing::TestParamInfo<std::string>& info) {
     return info.param == "avx512-bf16" ? "avx512_bf16" : info.param;
 }
 
-const auto kInstructionSets = testing::Values("portable", "avx2", "avx512", "avx512-bf16", "amx");
-
-INSTANTIATE_TEST_SUITE_P(Cpu, ExactSumTest, kInstructionSets, name_of_device);
+INSTANTIATE_TEST_SUITE_P(Device, ExactSumTest, testing::ValuesIn(devices_under_test()), name_of_device);
 
 std::string name_of_row(const testing::TestParamInfo<Row>& info) {
     std::string name = std::get<0>(info.param) + "_" + std::get<1>(info.param).name;
@@ -250,7 +248,8 @@ std::string name_of_row(const testing::TestParamInfo<Row>& info) {
     return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, ConformanceTest, testing::Combine(kInstructionSets, testing::ValuesIn(all_operations())),
+INSTANTIATE_TEST_SUITE_P(Device, ConformanceTest,
+                         testing::Combine(testing::ValuesIn(devices_under_test()), testing::ValuesIn(all_operations())),
                          name_of_row);
 
 }  // namespace

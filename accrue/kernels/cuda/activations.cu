@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "accrue/kernels/cuda/approximations.cuh"
+#include "accrue/kernels/cuda/instructions.cuh"
 #include "accrue/kernels/cuda/context.h"
 #include "accrue/kernels/cuda/vectors.cuh"
 

@@ -66,14 +66,14 @@ __device__ void take_exponentials(float (&scores)[kM][kN][4], RowState<kM>& rows
             largest = fmaxf(largest, __shfl_xor_sync(0xffffffffU, largest, 1));
             largest = fmaxf(largest, __shfl_xor_sync(0xffffffffU, largest, 2));
             const float base = largest == -INFINITY ? 0.0F : largest * scale;
-            const float shrink = mma::power_of_two(fmaf(rows.largest[m][half], scale, -base));
+            const float shrink = power_of_two(fmaf(rows.largest[m][half], scale, -base));
             rows.largest[m][half] = largest;
             float sum = rows.sum[m][half] * shrink;
 #pragma unroll
             for (int n = 0; n < kN; ++n) {
 #pragma unroll
                 for (int i = 2 * half; i < 2 * half + 2; ++i) {
-                    scores[m][n][i] = mma::power_of_two(fmaf(scores[m][n][i], scale, -base));
+                    scores[m][n][i] = power_of_two(fmaf(scores[m][n][i], scale, -base));
                     sum += scores[m][n][i];
                 }
             }
@@ -144,14 +144,14 @@ __global__ void __launch_bounds__(kAttentionThreads, (ForwardTiles<kD, kKeys>::k
     const HeadRows<T> query = head_rows<T>(attention.query, segment, head, attention.head_size);
     const HeadRows<T> key = head_rows<T>(attention.key, segment, head / attention.group, attention.head_size);
     const HeadRows<T> value = head_rows<T>(attention.value, segment, head / attention.group, attention.head_size);
-    T* const stages = reinterpret_cast<T*>(mma::shared_memory());
+    T* const stages = reinterpret_cast<T*>(dynamic_shared());
     T* const query_tile = stages + (Tiles::kQueryInRegisters ? 2 : 4) * Tiles::kTile;
 
     load_tile<kD, Tiles::kQueries>(query_tile, query, first, in_vectors);
-    mma::close_copies();
+    close_copies();
     load_tile<kD, kKeys>(stages, key, 0, in_vectors);
     load_tile<kD, kKeys>(stages + Tiles::kTile, value, 0, in_vectors);
-    mma::close_copies();
+    close_copies();
 
     const int first_of_warp = first + warp_of_block() * Tiles::kQueriesOfWarp;
     const int seen_by_block = causal ? min(first + Tiles::kQueries, length) : length;
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(kAttentionThreads, (ForwardTiles<kD, kKeys>::k
             row_keys[i / 2][i % 2] = attention.dropout.row_key(segment.first + row);
         }
     }
-    mma::wait_for_copies<1>();
+    wait_for_copies<1>();
     __syncthreads();
     std::conditional_t<Tiles::kQueryInRegisters, RowsInRegisters<T, kD, kM>, RowsInShared<T, kD, kM>> left;
     left.take(query_tile + warp_of_block() * Tiles::kQueriesOfWarp * kTileStride<kD>);
@@ -184,13 +184,13 @@ __global__ void __launch_bounds__(kAttentionThreads, (ForwardTiles<kD, kKeys>::k
     }
     for (int first_key = 0; first_key < seen_by_block; first_key += kKeys) {
         const int stage = first_key / kKeys % 2;
-        mma::wait_for_copies<0>();
+        wait_for_copies<0>();
         __syncthreads();  // this stage is there, and everybody is done with the other one
         if (first_key + kKeys < seen_by_block) {
             T* const next = stages + (1 - stage) * 2 * Tiles::kTile;
             load_tile<kD, kKeys>(next, key, first_key + kKeys, in_vectors);
             load_tile<kD, kKeys>(next + Tiles::kTile, value, first_key + kKeys, in_vectors);
-            mma::close_copies();
+            close_copies();
         }
         if (first_key >= seen_by_warp) {
             continue;

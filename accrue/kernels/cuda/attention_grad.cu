@@ -117,7 +117,7 @@ struct QueryFacts {
 template <bool kDrops>
 __device__ inline void differentiate(float& score, float& gain, bool seen, const QueryFacts& query, float power_scale,
                                      const DropoutArgs& dropout, int64_t head, int key) {
-    const float p = seen ? mma::power_of_two(fmaf(score, power_scale, -query.power)) : 0.0F;
+    const float p = seen ? power_of_two(fmaf(score, power_scale, -query.power)) : 0.0F;
     if constexpr (kDrops) {
         const float factor = probability_factor(dropout, query.row_key, head, key);
         score = p * factor;
@@ -164,12 +164,12 @@ __device__ void load_columns(QueryColumns<kQueries>& columns, const AttentionBac
     const int64_t row = segment.first + first_query + i;
     const bool exists = first_query + i < segment.length;
     if (threadIdx.x < kQueries) {
-        mma::copy_4_bytes(&columns.log_sum[i], args.log_sum + row * args.log_sum_stride + head, exists);
+        copy_4_bytes(&columns.log_sum[i], args.log_sum + row * args.log_sum_stride + head, exists);
         if constexpr (kDrops) {
             columns.row_key[i] = exists ? args.attention.dropout.row_key(row) : 0;
         }
     } else if (threadIdx.x < 2 * kQueries) {
-        mma::copy_4_bytes(&columns.delta[i], args.delta + row * args.attention.query_heads + head, exists);
+        copy_4_bytes(&columns.delta[i], args.delta + row * args.attention.query_heads + head, exists);
     }
 }
 
@@ -191,10 +191,10 @@ __global__ void __launch_bounds__(kAttentionThreads, (KeyTiles<kD, kQueries>::kB
     }
     const bool causal = attention.causal != 0;
     const bool in_vectors = attention.in_vectors != 0;
-    T* const stages = reinterpret_cast<T*>(mma::shared_memory());
+    T* const stages = reinterpret_cast<T*>(dynamic_shared());
     T* const key_tile = stages + (Tiles::kKeysInRegisters ? 2 : 4) * Tiles::kTile;
     T* const value_tile = key_tile + Tiles::kOwnTile;
-    auto* const columns = reinterpret_cast<QueryColumns<kQueries>*>(mma::shared_memory() + Tiles::kTileBytes);
+    auto* const columns = reinterpret_cast<QueryColumns<kQueries>*>(dynamic_shared() + Tiles::kTileBytes);
 
     const int first_query = causal ? first / kQueries * kQueries : 0;
     const int steps_of_head = (length - first_query + kQueries - 1) / kQueries;
@@ -208,15 +208,15 @@ __global__ void __launch_bounds__(kAttentionThreads, (KeyTiles<kD, kQueries>::kB
         load_tile<kD, kQueries>(stage + Tiles::kTile, head_rows<T>(args.d_output, segment, head, attention.head_size),
                                 query, in_vectors);
         load_columns<kQueries, kDrops>(columns[step % 2], args, segment, head, query);
-        mma::close_copies();
+        close_copies();
     };
     load_tile<kD, Tiles::kKeys>(key_tile, head_rows<T>(attention.key, segment, key_head, attention.head_size), first,
                                 in_vectors);
     load_tile<kD, Tiles::kKeys>(value_tile, head_rows<T>(attention.value, segment, key_head, attention.head_size),
                                 first, in_vectors);
-    mma::close_copies();
+    close_copies();
     load_stage(0);
-    mma::wait_for_copies<1>();
+    wait_for_copies<1>();
     __syncthreads();
     using Rows = std::conditional_t<Tiles::kKeysInRegisters, RowsInRegisters<T, kD, 1>, RowsInShared<T, kD, 1>>;
     Rows keys;
@@ -231,7 +231,7 @@ __global__ void __launch_bounds__(kAttentionThreads, (KeyTiles<kD, kQueries>::kB
     float d_key[1][kOwnsKey ? kD / 8 : 1][4] = {};
     float d_value[1][kOwnsValue ? kD / 8 : 1][4] = {};
     for (int step = 0; step < steps; ++step) {
-        mma::wait_for_copies<0>();
+        wait_for_copies<0>();
         __syncthreads();  // this stage is there, and everybody is done with the other one
         if (step + 1 < steps) {
             load_stage(step + 1);
@@ -324,17 +324,17 @@ __global__ void __launch_bounds__(kAttentionThreads, (QueryTiles<kD, kKeys>::kBl
     const bool in_vectors = attention.in_vectors != 0;
     const HeadRows<T> key = head_rows<T>(attention.key, segment, head / attention.group, attention.head_size);
     const HeadRows<T> value = head_rows<T>(attention.value, segment, head / attention.group, attention.head_size);
-    T* const stages = reinterpret_cast<T*>(mma::shared_memory());
+    T* const stages = reinterpret_cast<T*>(dynamic_shared());
     T* const query_tile = stages + (Tiles::kQueriesInRegisters ? 2 : 4) * Tiles::kTile;
     T* const d_output_tile = query_tile + Tiles::kOwnTile;
     load_tile<kD, Tiles::kQueries>(query_tile, head_rows<T>(attention.query, segment, head, attention.head_size), first,
                                    in_vectors);
     load_tile<kD, Tiles::kQueries>(d_output_tile, head_rows<T>(args.d_output, segment, head, attention.head_size),
                                    first, in_vectors);
-    mma::close_copies();
+    close_copies();
     load_tile<kD, kKeys>(stages, key, 0, in_vectors);
     load_tile<kD, kKeys>(stages + Tiles::kTile, value, 0, in_vectors);
-    mma::close_copies();
+    close_copies();
 
     const int first_of_warp = first + warp_of_block() * Tiles::kQueriesOfWarp;
     QueryFacts facts[2] = {};
@@ -348,7 +348,7 @@ __global__ void __launch_bounds__(kAttentionThreads, (QueryTiles<kD, kKeys>::kBl
             facts[half].row_key = kDrops ? attention.dropout.row_key(row) : 0;
         }
     }
-    mma::wait_for_copies<1>();
+    wait_for_copies<1>();
     __syncthreads();
     using Rows = std::conditional_t<Tiles::kQueriesInRegisters, RowsInRegisters<T, kD, 1>, RowsInShared<T, kD, 1>>;
     Rows queries;
@@ -364,13 +364,13 @@ __global__ void __launch_bounds__(kAttentionThreads, (QueryTiles<kD, kKeys>::kBl
     float d_query[1][kD / 8][4] = {};
     for (int key_of_tile = 0; key_of_tile < seen_by_block; key_of_tile += kKeys) {
         const int stage = key_of_tile / kKeys % 2;
-        mma::wait_for_copies<0>();
+        wait_for_copies<0>();
         __syncthreads();  // this stage is there, and everybody is done with the other one
         if (key_of_tile + kKeys < seen_by_block) {
             T* const next = stages + (1 - stage) * 2 * Tiles::kTile;
             load_tile<kD, kKeys>(next, key, key_of_tile + kKeys, in_vectors);
             load_tile<kD, kKeys>(next + Tiles::kTile, value, key_of_tile + kKeys, in_vectors);
-            mma::close_copies();
+            close_copies();
         }
 #pragma unroll 1
         for (int part = 0; part < kKeys && key_of_tile + part < seen_by_warp; part += Tiles::kStep) {

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "accrue/kernels/cuda/attention_args.cuh"
-#include "accrue/kernels/cuda/attention_mma.cuh"
+#include "accrue/kernels/cuda/instructions.cuh"
 
 // Tiles of heads in shared memory, and their products on tensor cores. The lanes of a warp hold pieces as
-// attention_mma.cuh says: lane_row() is its g, lane_column() its 2t.
+// instructions.cuh says: lane_row() is its g, lane_column() its 2t.
 namespace accrue::cuda {
 
 inline constexpr int kAttentionThreads = 128;
@@ -52,7 +52,7 @@ __device__ void load_tile(T* tile, const HeadRows<T>& rows, int first, bool in_v
 #pragma unroll
     for (int r = 0; r < kRows; r += kRowsAtATime) {
         if (row < kRowsAtATime && r + row < kRows) {
-            mma::copy_16_bytes(tile + (r + row) * kTileStride<kD> + column, from, r + row < count);
+            copy_16_bytes(tile + (r + row) * kTileStride<kD> + column, from, r + row < count ? 16 : 0);
         }
         from += kRowsAtATime * rows.stride;
     }
@@ -81,7 +81,7 @@ struct RowsInRegisters {
         for (int k = 0; k < kD / 16; ++k) {
 #pragma unroll
             for (int m = 0; m < kM; ++m) {
-                mma::load_matrices(words[k][m], tile + place_in_16_rows<kD>() + m * 16 * kTileStride<kD> + k * 16);
+                load_matrices(words[k][m], tile + place_in_16_rows<kD>() + m * 16 * kTileStride<kD> + k * 16);
             }
         }
     }
@@ -102,7 +102,7 @@ struct RowsInShared {
     __device__ void read(int k, uint32_t (&a)[kM][4]) const {
 #pragma unroll
         for (int m = 0; m < kM; ++m) {
-            mma::load_matrices(a[m], place + m * 16 * kTileStride<kD> + k * 16);
+            load_matrices(a[m], place + m * 16 * kTileStride<kD> + k * 16);
         }
     }
 };
@@ -122,11 +122,11 @@ __device__ void dots_of(float (&dots)[kM][kN][4], const Left& left, const T* til
 #pragma unroll
         for (int n = 0; n < kN; n += 2) {
             uint32_t b[4];
-            mma::load_matrices(b, place + n * 8 * kTileStride<kD> + k * 16);
+            load_matrices(b, place + n * 8 * kTileStride<kD> + k * 16);
 #pragma unroll
             for (int m = 0; m < kM; ++m) {
-                mma::multiply_add<T>(dots[m][n], a[m], b[0], b[1]);
-                mma::multiply_add<T>(dots[m][n + 1], a[m], b[2], b[3]);
+                multiply_add<T>(dots[m][n], a[m], b[0], b[1]);
+                multiply_add<T>(dots[m][n + 1], a[m], b[2], b[3]);
             }
         }
     }
@@ -135,10 +135,10 @@ __device__ void dots_of(float (&dots)[kM][kN][4], const Left& left, const T* til
 // Two neighbouring pieces of 8 columns, rounded, as one left factor of 16.
 template <class T>
 __device__ inline void round_pieces(uint32_t (&a)[4], const float (&first)[4], const float (&second)[4]) {
-    a[0] = mma::pack<T>(first[0], first[1]);
-    a[1] = mma::pack<T>(first[2], first[3]);
-    a[2] = mma::pack<T>(second[0], second[1]);
-    a[3] = mma::pack<T>(second[2], second[3]);
+    a[0] = packed_pair<T>(first[0], first[1]);
+    a[1] = packed_pair<T>(first[2], first[3]);
+    a[2] = packed_pair<T>(second[0], second[1]);
+    a[3] = packed_pair<T>(second[2], second[3]);
 }
 
 // sums += weights, rounded, times the 8 kN rows of `tile`.
@@ -155,11 +155,11 @@ __device__ void add_mix(float (&sums)[kM][kD / 8][4], const float (&weights)[kM]
 #pragma unroll
         for (int n = 0; n < kD / 8; n += 2) {
             uint32_t b[4];
-            mma::load_transposed(b, place + k * 16 * kTileStride<kD> + n * 8);
+            load_transposed(b, place + k * 16 * kTileStride<kD> + n * 8);
 #pragma unroll
             for (int m = 0; m < kM; ++m) {
-                mma::multiply_add<T>(sums[m][n], a[m], b[0], b[1]);
-                mma::multiply_add<T>(sums[m][n + 1], a[m], b[2], b[3]);
+                multiply_add<T>(sums[m][n], a[m], b[0], b[1]);
+                multiply_add<T>(sums[m][n + 1], a[m], b[2], b[3]);
             }
         }
     }
@@ -178,7 +178,7 @@ __device__ void store_row(const Target& to, int64_t row, int64_t head, int64_t h
         const float y = pieces[n][2 * half + 1] * factor;
         if (to.in_words != 0) {
             if (column < head_size) {
-                *reinterpret_cast<uint32_t*>(static_cast<T*>(to.data) + place + column) = mma::pack<T>(x, y);
+                *reinterpret_cast<uint32_t*>(static_cast<T*>(to.data) + place + column) = packed_pair<T>(x, y);
             }
         } else {
             if (column < head_size) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cmath>
+#include <cstring>
+#include <type_traits>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -58,6 +60,20 @@ __device__ inline bf16 from_float<bf16>(float x) {
 template <>
 __device__ inline fp16 from_float<fp16>(float x) {
     return __float2half_rn(x);
+}
+
+// Two narrow elements, rounded, as one word.
+template <class T>
+__device__ inline uint32_t packed_pair(float low, float high) {
+    uint32_t word = 0;
+    if constexpr (std::is_same_v<T, bf16>) {
+        const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+        memcpy(&word, &pair, sizeof(word));
+    } else {
+        const __half2 pair = __floats2half2_rn(low, high);
+        memcpy(&word, &pair, sizeof(word));
+    }
+    return word;
 }
 
 // All lanes get the sum, in a fixed order.

@@ -1,7 +1,6 @@
 #include <algorithm>
 
-#include "accrue/kernels/cuda/approximations.cuh"
-#include "accrue/kernels/cuda/async_copy.cuh"
+#include "accrue/kernels/cuda/instructions.cuh"
 #include "accrue/kernels/cuda/context.h"
 #include "accrue/kernels/cuda/vectors.cuh"
 
@@ -39,10 +38,10 @@ public:
             for (int64_t first = this->first(); first + kGroup <= columns_; first += step()) {
 #pragma unroll
                 for (int i = 0; i < kPieces; ++i) {
-                    copy_async(cache_ + first + i * kOfPiece, row_ + first + i * kOfPiece);
+                    copy_16_bytes(cache_ + first + i * kOfPiece, row_ + first + i * kOfPiece);
                 }
             }
-            end_copy_group();
+            close_copies();
             wait_for_copies<0>();
         }
     }
@@ -102,7 +101,6 @@ __device__ float exponential(float x, float largest) {
 // A block has a row.
 template <class T, bool cached>
 __global__ void __launch_bounds__(kMostThreads, 2) loss_kernel(LossArgs args) {
-    extern __shared__ __align__(16) std::byte shared[];
     __shared__ float of_largest[32];
     __shared__ float of_sum[32];
     const int64_t row = blockIdx.x;
@@ -118,7 +116,7 @@ __global__ void __launch_bounds__(kMostThreads, 2) loss_kernel(LossArgs args) {
         }
         return;
     }
-    const Row logits(args, row, shared);
+    const Row logits(args, row, dynamic_shared());
     const float of_target = logits.at(target);  // before it is overwritten
     float values[kGroup];
     float largest = -INFINITY;

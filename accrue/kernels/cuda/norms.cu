@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "accrue/kernels/cuda/column_sums_plan.h"
+#include "accrue/kernels/cuda/instructions.cuh"
 #include "accrue/kernels/cuda/partial_sums.cuh"
 #include "accrue/kernels/cuda/vectors.cuh"
 
@@ -432,7 +433,7 @@ template <Norm norm, class Out, class In, int groups>
 __global__ void __launch_bounds__(groups == 1 ? 192 : 512, groups == 1 ? 3 : 1) norm_backward(NormBackwardArgs args) {
     constexpr int kAtOnce = 4 / groups;
     constexpr bool kVectors = !kIsAny<In>;
-    extern __shared__ float of_teams[];
+    auto* const of_teams = reinterpret_cast<float*>(dynamic_shared());
     __shared__ RunSums of_warps[2][kAtOnce][kMostWarps];
     const Piece piece = piece_of(args.segments, args.segment_count, blockIdx.x);
     if (piece.rows == 0) {

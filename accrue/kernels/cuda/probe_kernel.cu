@@ -14,7 +14,7 @@ __global__ void nothing() {}
 bool has_code_for(int gpu) {
     require(cudaSetDevice(gpu), "beginning");
     cudaFuncAttributes attributes{};
-    const cudaError_t result = cudaFuncGetAttributes(&attributes, nothing);
+    const cudaError_t result = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(nothing));
     if (result == cudaErrorNoKernelImageForDevice || result == cudaErrorInvalidDeviceFunction) {
         cudaGetLastError();
         return false;

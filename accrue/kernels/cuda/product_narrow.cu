@@ -1,4 +1,4 @@
-#include "accrue/kernels/cuda/attention_mma.cuh"
+#include "accrue/kernels/cuda/instructions.cuh"
 #include "accrue/kernels/cuda/product_own.cuh"
 
 // Products of bf16 or fp16 factors by tensor cores: each element is one sum along the depth, 16 at a time and in ascending
@@ -40,9 +40,7 @@ template <class T>
 __device__ void copy_piece(T* to, const T* from, int64_t left, bool is_aligned) {
     const int count = left < 0 ? 0 : left > kPiece ? kPiece : static_cast<int>(left);
     if (is_aligned) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(mma::shared_address(to)), "l"(from),
-                     "r"(count * static_cast<int>(sizeof(T)))
-                     : "memory");
+        copy_16_bytes(to, from, count * static_cast<int>(sizeof(T)));
         return;
     }
     struct alignas(16) Eight {
@@ -82,9 +80,9 @@ __device__ void load_left(uint32_t (&words)[4], const T* tile, int row, int d) {
     constexpr int kPitch = NarrowTile<kAlongDepth, kTile>::kPitch;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if constexpr (kAlongDepth) {
-        mma::load_matrices(words, tile + (row + lane % 16) * kPitch + d + lane / 16 * 8);
+        load_matrices(words, tile + (row + lane % 16) * kPitch + d + lane / 16 * 8);
     } else {
-        mma::load_transposed(words, tile + (d + lane / 16 * 8 + lane % 8) * kPitch + row + lane / 8 % 2 * 8);
+        load_transposed(words, tile + (d + lane / 16 * 8 + lane % 8) * kPitch + row + lane / 8 % 2 * 8);
     }
 }
 
@@ -95,9 +93,9 @@ __device__ void load_right(uint32_t (&words)[4], const T* tile, int column, int 
     constexpr int kPitch = NarrowTile<kAlongDepth, kTile>::kPitch;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if constexpr (kAlongDepth) {
-        mma::load_matrices(words, tile + (column + lane / 16 * 8 + lane % 8) * kPitch + d + lane / 8 % 2 * 8);
+        load_matrices(words, tile + (column + lane / 16 * 8 + lane % 8) * kPitch + d + lane / 8 % 2 * 8);
     } else {
-        mma::load_transposed(words, tile + (d + lane % 16) * kPitch + column + lane / 16 * 8);
+        load_transposed(words, tile + (d + lane % 16) * kPitch + column + lane / 16 * 8);
     }
 }
 
@@ -112,7 +110,7 @@ __global__ void __launch_bounds__(threads_of(kTile)) narrow_product_kernel(const
     constexpr int kRowPieces = kTile / 2 / 16;
     constexpr int kColumnPieces = kWarpColumns / 8;
     constexpr int kStageElements = stage_elements<kLeftAlongDepth, kRightAlongDepth, kTile>();
-    T* const memory = reinterpret_cast<T*>(mma::shared_memory());
+    T* const memory = reinterpret_cast<T*>(dynamic_shared());
     const auto left_tile = [&](int64_t stage) { return memory + stage % kStages * kStageElements; };
     const auto right_tile = [&](int64_t stage) {
         return left_tile(stage) + NarrowTile<kLeftAlongDepth, kTile>::kElements;
@@ -136,7 +134,7 @@ __global__ void __launch_bounds__(threads_of(kTile)) narrow_product_kernel(const
             copy_tile<kLeftAlongDepth, kTile>(left_tile(stage), left, stage * kDepth);
             copy_tile<kRightAlongDepth, kTile>(right_tile(stage), right, stage * kDepth);
         }
-        mma::close_copies();
+        close_copies();
     };
 
     const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -147,7 +145,7 @@ __global__ void __launch_bounds__(threads_of(kTile)) narrow_product_kernel(const
         copy_stage(stage);
     }
     for (int64_t stage = 0; stage < stages; ++stage) {
-        mma::wait_for_copies<kStages - 2>();
+        wait_for_copies<kStages - 2>();
         __syncthreads();  // this stage is here, and everybody has done with the one whose place the next copy takes
         copy_stage(stage + kStages - 1);
 #pragma unroll
@@ -163,12 +161,12 @@ __global__ void __launch_bounds__(threads_of(kTile)) narrow_product_kernel(const
                 load_left<kLeftAlongDepth, kTile>(rows, left_tile(stage), warp_row + r * 16, d);
 #pragma unroll
                 for (int c = 0; c < kColumnPieces; ++c) {
-                    mma::multiply_add<T>(sums[r][c], rows, columns[c / 2][c % 2 * 2], columns[c / 2][c % 2 * 2 + 1]);
+                    multiply_add<T>(sums[r][c], rows, columns[c / 2][c % 2 * 2], columns[c / 2][c % 2 * 2 + 1]);
                 }
             }
         }
     }
-    mma::wait_for_copies<0>();
+    wait_for_copies<0>();
 
     const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll

@@ -9,6 +9,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "accrue/kernels/cuda/kernel_entry.h"
+
 namespace accrue::cuda {
 
 // How many blocks of how many threads run a kernel.
@@ -34,7 +36,7 @@ public:
     void launch(void (*kernel)(Args), const Shape& shape, const Args& args) {
         static_assert(std::is_trivially_copyable_v<Args>);
         static_assert(sizeof(Args) <= 4000, "a kernel's arguments have room for 4 KB");
-        add_launch(reinterpret_cast<const void*>(kernel), shape, std::as_bytes(std::span(&args, 1)));
+        add_launch(entry_of(kernel), shape, std::as_bytes(std::span(&args, 1)));
     }
     // A library's call, which puts its work on the stream. `identity` holds all that decides what it does: two calls with
     // equal bytes do the same.

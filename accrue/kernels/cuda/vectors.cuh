@@ -93,19 +93,6 @@ __device__ inline void unpack(const uint32_t (&words)[kWords<T, count>], float (
         }
     }
 }
-// Two narrow elements, rounded, as one word.
-template <class T>
-__device__ inline uint32_t packed_pair(float low, float high) {
-    uint32_t word = 0;
-    if constexpr (std::is_same_v<T, bf16>) {
-        const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-        memcpy(&word, &pair, sizeof(word));
-    } else {
-        const __half2 pair = __floats2half2_rn(low, high);
-        memcpy(&word, &pair, sizeof(word));
-    }
-    return word;
-}
 template <class T, int count>
 __device__ inline void pack(const float (&values)[count], uint32_t (&words)[kWords<T, count>]) {
     if constexpr (std::is_same_v<T, float>) {
