@@ -97,6 +97,7 @@ int run(const Request& request) {
     };
     std::vector<double> seconds;
     double loss = 0;
+    double host = 0;  // of the last step: what the host did while it put its grains on the way
     int64_t replays = 0;
     for (int64_t i = 0; i < request.steps + 2; ++i) {
         const StepReport report = step();
@@ -104,6 +105,7 @@ int run(const Request& request) {
             loss = report.loss.value_or(0);
         }
         replays += report.replays;
+        host = report.grain_seconds_mean * static_cast<double>((request.samples + request.grain - 1) / request.grain);
         if (report.skipped) {
             fmt::print("skipped: {}\n", report.skip_reason);
         }
@@ -116,11 +118,11 @@ int run(const Request& request) {
     const double median = seconds[seconds.size() / 2];
     const double tokens = static_cast<double>(request.samples * request.sequence);
     fmt::print("{} {} {} sums, {}, moments {}: micro-batch {} grain {} waiting {}: {:9.0f} tokens/s, {:8.3f} ms a micro-batch, "
-               "best {:8.1f} worst {:8.1f} ms a window, arena {:6.2f} GiB, loss {:.5f}, replays {}, weights {}\n",
+               "best {:8.1f} worst {:8.1f} ms a window, host {:6.1f} ms, arena {:6.2f} GiB, loss {:.5f}, replays {}, weights {}\n",
                request.model, request.dtype, request.sums, request.recompute, request.moments, request.micro_batch,
                request.grain, request.waiting, tokens / median,
                1000 * median * static_cast<double>(request.micro_batch) / static_cast<double>(request.samples),
-               1000 * seconds.front(), 1000 * seconds.back(),
+               1000 * seconds.front(), 1000 * seconds.back(), 1000 * host,
                static_cast<double>(arena.high_water_bytes()) / 0x1p30, loss, replays, hash.substr(0, 16));
     if (request.parts) {
         Stopwatch watch(*kernels);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/file.h"
+#include "accrue/kernels/gpus.h"
 #include "accrue/tensor/safetensors.h"
 #include "accrue/train/settings_words.h"
 
@@ -68,6 +69,13 @@ Settings settings_of(const Case& which, const nlohmann::json& expected, int64_t 
 
 class GoldenTest : public ::testing::TestWithParam<Case> {
 protected:
+    void SetUp() override {
+        const Gpus gpus = gpus_of_machine();
+        if (GetParam().device == DeviceKind::cuda && gpus.found.empty()) {
+            GTEST_SKIP() << gpus.why_none;
+        }
+    }
+
     [[nodiscard]] nlohmann::json expected() const {
         return nlohmann::json::parse(read_text(golden(GetParam().model) / "expected.json"));
     }
@@ -128,7 +136,7 @@ TEST_P(GoldenTest, GradientsStepsAndWeightsAgreeHoweverTheWindowIsCut) {
 std::vector<Case> all_cases() {
     std::vector<Case> cases;
     for (const char* model : {"gpt2", "llama", "llama-tied", "llama3-rope", "qwen2", "qwen3"}) {
-        for (const DeviceKind device : {DeviceKind::reference, DeviceKind::cpu}) {
+        for (const DeviceKind device : {DeviceKind::reference, DeviceKind::cpu, DeviceKind::cuda}) {
             cases.push_back({.model = model, .device = device, .dtype = DType::fp32});
             cases.push_back({.model = model, .device = device, .dtype = DType::bf16});
         }

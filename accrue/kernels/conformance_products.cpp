@@ -95,14 +95,18 @@ Outcomes linear_backward(Kernels& kernels, const Case& tried) {
     sums.reserve(4 * 2);
     uint64_t seed = 10;
     for (size_t part = 0; part < 2; ++part) {
-        // Both grains go to one sum of the weight, unless each addition rounds; and to sums of their own of the bias.
+        // Both grains go to one sum of the weight, with a record each, unless each addition rounds; and to sums of their own
+        // of the bias.
         const auto weight_sum = [&]() -> const Sum& {
             return sums.emplace_back(tried, seed++, out_first ? outputs[part] : tried.in,
                                      out_first ? tried.in : outputs[part]);
         };
         const bool shared = tried.sums == SumKind::exact || tried.sums == SumKind::fp32;
         weight_views[part] = {weight_sum().view()};
-        weight_views[part].push_back(shared ? weight_views[part].front() : weight_sum().view());
+        weight_views[part].push_back(weight_sum().view());
+        if (shared) {
+            weight_views[part].back().data = weight_views[part].front().data;
+        }
         for (size_t grain = 0; grain < grains.size(); ++grain) {
             bias_views[part].push_back(sums.emplace_back(tried, seed++, 1, outputs[part]).view());
         }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "accrue/kernels/kernels.h"
@@ -55,9 +56,9 @@ inline void add_lookup_grad(Kernels& kernels, View<const float> d_output, const 
 }
 
 [[nodiscard]] inline double squared_norm(Kernels& kernels, const MeanView& gradient) {
-    double result = 0;
-    kernels.run(op::SquaredNorm{.gradients = std::span(&gradient, 1), .result = {&result, 1, 1}});
-    return result;
+    const auto result = std::make_unique<double>();  // not on the stack, which not every device can reach
+    kernels.run(op::SquaredNorm{.gradients = std::span(&gradient, 1), .result = {result.get(), 1, 1}});
+    return *result;
 }
 
 }  // namespace accrue::one_by_one

@@ -59,6 +59,8 @@ DeviceBatch::DeviceBatch(Kernels& kernels, const TokenBatch& batch, AttentionMas
 }
 
 void DeviceBatch::add_lookups(const TokenBatch& batch, const LookupNeeds& needs) {
+    constexpr int64_t kBytesOfRow = 96;  // of all arrays, about
+    pack_.reserve(batch.rows() * kBytesOfRow + std::ssize(ranges_) * needs.held_rows_of * 4);
     for (const RowRange& range : ranges_) {
         if (needs.words) {
             const auto ids = rows_of(batch.tokens, range);

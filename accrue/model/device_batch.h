@@ -28,6 +28,7 @@ public:
     Place add(std::span<const T> values) {
         return add(values, std::ssize(values));
     }
+    void reserve(int64_t bytes) { host_.reserve(static_cast<size_t>(bytes)); }
     void send(Kernels& kernels);
 
     template <class T>

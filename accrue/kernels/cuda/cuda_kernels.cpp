@@ -15,6 +15,9 @@ using cuda::require;
 
 // More tables than this wait for no further operation: what is left must hold those of any single one.
 constexpr int64_t kConstantsThatWait = cuda::kConstantBytes / 4;
+// So many launches are put on the stream together: enough that a graph gains, few enough that the GPU begins a large
+// micro-batch while the host prepares the rest of it.
+constexpr int64_t kLaunchesTogether = 64;
 
 int attribute(int gpu, cudaDeviceAttr what) {
     int value = 0;
@@ -117,6 +120,8 @@ void CudaKernels::put_on_tape(const Op& call) {
     if (waits_ || is_watched()) {
         run_tape();
         require(cudaStreamSynchronize(stream_.stream), cat("computing ", Op::kName));
+    } else if (tape_.size() >= kLaunchesTogether) {
+        run_tape();
     }
 }
 

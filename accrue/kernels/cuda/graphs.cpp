@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kLeastLaunches = 8;
 // Micro-batches differ by where their gradients wait, by their sizes where samples are ragged: more kinds than this are not
 // worth their memory.
-constexpr size_t kMostGraphs = 48;
+constexpr size_t kMostGraphs = 192;
 
 cudaGraphExec_t captured(const Tape& tape, cudaStream_t stream) {
     require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording a graph");
