@@ -49,4 +49,18 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nv
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 endif()
 set(ACCRUE_HAS_CUDA ON)
+
+# cuDNN computes attention on some GPUs. Only its headers are wanted here: the library is loaded when the program runs, if it
+# is there.
+set(ACCRUE_HAS_CUDNN OFF)
+find_path(CUDNN_HEADERS cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+mark_as_advanced(CUDNN_HEADERS)
+if(CUDNN_HEADERS)
+  set(ACCRUE_HAS_CUDNN ON)
+endif()
 message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION}: built for GPUs of architecture ${CMAKE_CUDA_ARCHITECTURES}")
+if(ACCRUE_HAS_CUDNN)
+  message(STATUS "cuDNN's headers in ${CUDNN_HEADERS}")
+else()
+  message(STATUS "No headers of cuDNN (cudnn_graph.h): attention by our own kernels only")
+endif()

@@ -28,7 +28,7 @@ std::unique_ptr<Kernels> make_kernels(const DeviceChoice& device, Pool& pool, Ar
 
 // The reference is planned like the cpu, so that a plan does not depend on which of them computes it.
 std::unique_ptr<Workspace> make_workspace(const DeviceChoice& device, int threads) {
-    return device.name.kind == DeviceKind::cuda ? make_cuda_workspace() : make_cpu_workspace(threads);
+    return device.name.kind == DeviceKind::cuda ? make_cuda_workspace(device.name.gpu) : make_cpu_workspace(threads);
 }
 
 std::unique_ptr<Kernels> make_reference_kernels(Arena& arena) {

@@ -37,7 +37,7 @@ struct DeviceChoice {
 // An NVIDIA GPU, by its number; an error that says what to do in a program that was built without CUDA.
 [[nodiscard]] std::unique_ptr<Backing> make_cuda_backing(int gpu, int64_t bytes);
 [[nodiscard]] std::unique_ptr<Kernels> make_cuda_kernels(int gpu, Arena& arena);
-// Needs neither a GPU nor CUDA.
-[[nodiscard]] std::unique_ptr<Workspace> make_cuda_workspace();
+// Needs neither that GPU nor CUDA; without, it is what the kind takes that takes most.
+[[nodiscard]] std::unique_ptr<Workspace> make_cuda_workspace(int gpu);
 
 }  // namespace accrue

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct Gpus {
     std::string why_none;  // where there are none: the reason and what to do, without a full stop
 };
 [[nodiscard]] Gpus gpus_of_machine();
+// 90 = sm_90; nothing where this GPU is not there.
+[[nodiscard]] std::optional<int> architecture_of_gpu(int number);
 
 // An error that says what to do, unless this GPU is there and this program has code for it.
 void require_gpu(int number);

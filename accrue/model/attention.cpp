@@ -40,6 +40,7 @@ AttentionShape shape_of(const BlockContext& context, int64_t block) {
             .key_heads = config.key_heads,
             .head_size = config.head_size,
             .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_size))),
+            .longest = context.longest_segment,
             .dropout = context.dropout(config.attention_dropout, block, Site::attention)};
 }
 

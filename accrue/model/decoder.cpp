@@ -67,6 +67,7 @@ BlockContext Decoder::context_of(const DeviceBatch& batch, BlockContext::Mode mo
             .positions = batch.positions(),
             .row_keys = batch.row_keys(),
             .segments = batch.segments(),
+            .longest_segment = options_.longest_sample,
             .dropout_seed = options_.dropout_seed,
             .mode = mode};
 }

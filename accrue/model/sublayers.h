@@ -12,6 +12,7 @@ struct BlockContext {
     View<const int32_t> positions;
     View<const uint64_t> row_keys;
     Segments segments;
+    int64_t longest_segment = 0;  // that any batch may have
     uint64_t dropout_seed = 0;
     enum class Mode { training, evaluation } mode = Mode::evaluation;
 

@@ -10,8 +10,8 @@
 
 namespace accrue::cuda {
 
+class CudnnAttention;
 class Products;
-class FlashLibrary;
 
 // One grain's gradient of one tensor in fp32, without gaps, rows * columns of the sum.
 struct GrainGradient {
@@ -22,7 +22,8 @@ struct GrainGradient {
 // What every operation needs to be put on a tape.
 struct Context {
     Tape& tape;
-    Products& products;    // the matrix library, and which of its algorithms are used
+    Products& products;  // the matrix library, and which of its algorithms are used
+    CudnnAttention& cudnn;
     int architecture = 0;  // 90 = sm_90
     int multiprocessors = 0;
     int shared_bytes = 0;  // that a block may ask for

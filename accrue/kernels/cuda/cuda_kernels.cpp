@@ -53,9 +53,12 @@ CudaKernels::CudaKernels(int gpu, Arena& arena)
           library_.data(), library_.bytes(),
           10 * attribute(gpu, cudaDevAttrComputeCapabilityMajor) + attribute(gpu, cudaDevAttrComputeCapabilityMinor),
           stream_.stream)),
+      cudnn_(10 * attribute(gpu, cudaDevAttrComputeCapabilityMajor) +
+             attribute(gpu, cudaDevAttrComputeCapabilityMinor)),
       tape_(constants_.data(), constants_.bytes()),
       context_{.tape = tape_,
                .products = *products_,
+               .cudnn = cudnn_,
                .architecture = 10 * attribute(gpu, cudaDevAttrComputeCapabilityMajor) +
                                attribute(gpu, cudaDevAttrComputeCapabilityMinor),
                .multiprocessors = attribute(gpu, cudaDevAttrMultiProcessorCount),
@@ -113,7 +116,7 @@ void CudaKernels::put_on_tape(const Op& call) {
     if constexpr (std::is_same_v<Op, op::CompleteSums>) {
         cuda::lower(context_, call, cuda::Scratch(call.memory.data()));
     } else {
-        const int64_t bytes = cuda::scratch_bytes(call);
+        const int64_t bytes = cuda::scratch_bytes(call, context_.architecture);
         const Arena::Block scratch = bytes > 0 ? arena_.take(bytes) : Arena::Block();
         cuda::lower(context_, call, cuda::Scratch(bytes > 0 ? scratch.data() : nullptr));
     }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "accrue/kernels/cuda/context.h"
+#include "accrue/kernels/cuda/cudnn_attention.h"
 #include "accrue/kernels/cuda/graphs.h"
 #include "accrue/kernels/cuda/staging.h"
 #include "accrue/kernels/kernels.h"
@@ -50,6 +51,7 @@ private:
     Arena::Block library_;  // the matrix library's workspace
     cuda::Staging staging_;
     std::unique_ptr<cuda::Products> products_;
+    cuda::CudnnAttention cudnn_;
     std::vector<cuda::GrainGradient> waiting_;
     cuda::Tape tape_;
     cuda::Graphs graphs_;

@@ -58,7 +58,8 @@ const Beginning& beginning_of(int number) {
     // Where the driver does not tell, what was seen on the largest cards.
     constexpr int64_t kUsual = int64_t{640} << 20;
     const bool is_told = before && after && *after > *before;
-    return known.emplace(number, Beginning{.used_before = before.value_or(0), .held = is_told ? *after - *before : kUsual})
+    return known
+        .emplace(number, Beginning{.used_before = before.value_or(0), .held = is_told ? *after - *before : kUsual})
         .first->second;
 }
 
@@ -81,6 +82,17 @@ Gpus gpus_of_machine() {
                               .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem)});
     }
     return gpus;
+}
+
+std::optional<int> architecture_of_gpu(int number) {
+    int major = 0;
+    int minor = 0;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number) != cudaSuccess ||
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, number) != cudaSuccess) {
+        cudaGetLastError();
+        return {};
+    }
+    return 10 * major + minor;
 }
 
 void require_gpu(int number) {

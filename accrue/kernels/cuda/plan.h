@@ -13,6 +13,9 @@ namespace accrue::cuda {
 inline constexpr int64_t kConstantBytes = int64_t{8} << 20;
 inline constexpr int64_t kLibraryBytes = int64_t{32} << 20;  // cuBLASLt's workspace
 
+// What a plan is made for where no GPU is: the one that takes most.
+inline constexpr int kUnknownArchitecture = 90;
+
 // Everything that is not named below takes nothing.
 template <class Op>
 [[nodiscard]] int64_t scratch_bytes(const Op&) {
@@ -24,11 +27,17 @@ template <class Op>
 [[nodiscard]] int64_t scratch_bytes(const op::LinearBackward& call);
 [[nodiscard]] int64_t scratch_bytes(const op::RmsNormBackward& call);
 [[nodiscard]] int64_t scratch_bytes(const op::LayerNormBackward& call);
-[[nodiscard]] int64_t scratch_bytes(const op::Attention& call);
-[[nodiscard]] int64_t scratch_bytes(const op::AttentionGrad& call);
 [[nodiscard]] int64_t scratch_bytes(const op::AddLookupGrad& call);
 [[nodiscard]] int64_t scratch_bytes(const op::SquaredNorm& call);
 [[nodiscard]] int64_t scratch_bytes(const op::AddGradient& call);
+
+// The same on a GPU of this architecture, 90 = sm_90: attention takes more where a library may compute it.
+template <class Op>
+[[nodiscard]] int64_t scratch_bytes(const Op& call, int /*architecture*/) {
+    return scratch_bytes(call);
+}
+[[nodiscard]] int64_t scratch_bytes(const op::Attention& call, int architecture);
+[[nodiscard]] int64_t scratch_bytes(const op::AttentionGrad& call, int architecture);
 
 // Gradients of grains that become part of their sums, in tiles of so many elements: a tile leaves its squares and its
 // largest value, which are then put together in the order of the tiles.

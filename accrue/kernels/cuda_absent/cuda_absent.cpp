@@ -19,6 +19,10 @@ Gpus gpus_of_machine() {
     return {.found = {}, .why_none = kWithoutCuda};
 }
 
+std::optional<int> architecture_of_gpu(int /*number*/) {
+    return {};
+}
+
 void require_gpu(int /*number*/) {
     refuse();
 }

@@ -17,8 +17,13 @@ double product_flops(const AttentionShape& shape, const Segments& segments) {
     return static_cast<double>(2 * segments.pairs * shape.query_heads * shape.head_size);
 }
 
-void check_heads(std::string_view operation, const AttentionShape& shape, const AnyConstView& query,
-                 const AnyConstView& key, const AnyConstView& value, View<const float> log_sum) {
+void check_heads(std::string_view operation, const AttentionShape& shape, const Segments& segments,
+                 const AnyConstView& query, const AnyConstView& key, const AnyConstView& value,
+                 View<const float> log_sum) {
+    if (shape.longest > 0 && segments.longest > shape.longest) {
+        throw Error(
+            cat(operation, " was given a segment of ", segments.longest, " rows, and its longest has ", shape.longest));
+    }
     require_equal(operation, "columns of query", query.columns, shape.query_heads * shape.head_size);
     require_equal(operation, "columns of key", key.columns, shape.key_heads * shape.head_size);
     require_equal(operation, "rows of key", key.rows, query.rows);
@@ -47,7 +52,7 @@ void RopeGrad::count(WorkByPart& work) const {
 }
 
 void Attention::check() const {
-    check_heads(kName, shape, query, key, value, log_sum);
+    check_heads(kName, shape, segments, query, key, value, log_sum);
     require_alike(kName, "output", output, query);
 }
 
@@ -57,7 +62,7 @@ void Attention::count(WorkByPart& work) const {
 }
 
 void AttentionGrad::check() const {
-    check_heads(kName, shape, query, key, value, log_sum);
+    check_heads(kName, shape, segments, query, key, value, log_sum);
     require_alike(kName, "output", output, query);
     require_alike(kName, "d_output", d_output, query);
     require_alike(kName, "d_query", d_query, query);

@@ -46,6 +46,9 @@ struct AttentionShape {
     int64_t head_size = 1;
     float scale = 1;
     AttentionMask mask = AttentionMask::causal;
+    // No segment of a run is longer, in whichever of its micro-batches; 0 = unknown. A device may choose by it how it
+    // computes all of them.
+    int64_t longest = 0;
     // Of the probabilities: row = the query's, column c = head * 2^32 + the key's place in its segment.
     Dropout dropout = {};
 };
