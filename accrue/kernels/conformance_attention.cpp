@@ -6,6 +6,9 @@
 namespace accrue::conformance {
 namespace {
 
+// Of all segments below: a device may choose by it.
+constexpr int64_t kLongest = 1000;
+
 // Segments begin at fixed places of the endless input, so that a part of the rows has the same ones.
 std::vector<Segment> segments_of(const Case& tried) {
     constexpr int64_t kStarts[] = {0, 1, 8, 71, 136, 1136};
@@ -35,6 +38,7 @@ struct Inputs {
                 .key_heads = tried.out,
                 .head_size = tried.in,
                 .scale = 1 / std::sqrt(static_cast<float>(tried.in)),
+                .longest = kLongest,
                 .dropout = mask.dropout},
           list(segments_of(tried)),
           segments(Segments::of(list, list.data())),
@@ -84,6 +88,7 @@ std::vector<Case> attention_cases() {
                                                                                                   {136, 63, 1},
                                                                                                   {71, 65, 2},
                                                                                                   {65, 64, 3},
+                                                                                                  {200, 128, 1},
                                                                                                   {140, 16, 2},
                                                                                                   {0, 8, 1},
                                                                                                   {300, 5, 1},
