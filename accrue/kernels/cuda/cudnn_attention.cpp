@@ -37,18 +37,11 @@ bool are_readable(DType dtype, const Views&... views) {
     return (is_readable(views, dtype) && ...);
 }
 
-// Segments of one length that follow one another without gaps.
-bool are_alike(const Segments& segments, int64_t rows, int64_t longest) {
-    const int64_t count = segments.list.columns;
-    return segments.longest == longest && rows == count * longest &&
-           segments.pairs == count * longest * (longest + 1) / 2;
-}
-
 template <class Op>
 CudnnAttentionShape graph_shape(const Op& call) {
     const AttentionShape& shape = call.shape;
     const bool is_ragged = !(may_read_by_strides(shape) || is_asked_for("strides")) ||
-                           !are_alike(call.segments, call.query.rows, shape.longest);
+                           !are_all_longest(call.segments, shape, call.query.rows);
     return {.rows = shape.longest,
             .query_heads = shape.query_heads,
             .key_heads = shape.key_heads,
@@ -133,6 +126,41 @@ void require_small_offsets(const CudnnAttentionShape& shape, int64_t rows) {
     }
 }
 
+// Lengths of segments and where they begin, on the device (CudnnScratch).
+struct SegmentPlaces {
+    const int32_t* lengths = nullptr;
+    const int32_t* offsets = nullptr;
+};
+
+// Of segments that are all as long as the longest, which are known without a look at the list.
+SegmentPlaces known_segments(Context& context, int64_t count, const CudnnAttentionShape& shape) {
+    const auto size = static_cast<size_t>(count);
+    SegmentPlaces places;
+    places.lengths = context.tape.constant(std::vector<int32_t>(size, static_cast<int32_t>(shape.rows)));
+    if (shape.is_ragged != 0) {
+        std::vector<int32_t> offsets;
+        for (const int64_t stride : shape.strides()) {
+            for (int64_t i = 0; i <= count; ++i) {
+                offsets.push_back(static_cast<int32_t>(i * shape.rows * stride));
+            }
+        }
+        places.offsets = context.tape.constant(offsets);
+    }
+    return places;
+}
+
+SegmentPlaces listed_segments(Context& context, const Segments& segments, const std::vector<int64_t>& strides,
+                              const CudnnScratch& memory) {
+    CudnnSegmentsArgs args{.segments = segments.list.data,
+                           .count = segments.list.columns,
+                           .lengths = memory.lengths,
+                           .offsets = memory.offsets,
+                           .strides = std::ssize(strides)};
+    std::ranges::copy(strides, args.stride.begin());
+    launch_cudnn_segments(context, args);
+    return {.lengths = memory.lengths, .offsets = memory.offsets};
+}
+
 }  // namespace
 
 struct CudnnAttention::State {
@@ -177,8 +205,13 @@ void CudnnAttention::State::load() {
         library.reset();
         return;
     }
-    library->require(library->create(&handle), "beginning");
-    why_not.clear();
+    try {
+        library->require(library->create(&handle), "beginning");
+        why_not.clear();
+    } catch (const Error& error) {
+        why_not = error.what();
+        handle = nullptr;
+    }
 }
 
 bool CudnnAttention::State::is_there() {
@@ -240,20 +273,12 @@ void CudnnAttention::State::put(Context& context, const Op& call, Scratch scratc
     const CudnnScratch memory = take_cudnn_scratch(scratch, call);
     CudnnAttentionShape shape = graph_shape_of(call);
     const std::vector<int64_t> strides = shape.strides();
-    const int32_t* lengths = memory.lengths;
     if (shape.is_ragged != 0) {
         require_small_offsets(shape, call.query.rows);
-        CudnnSegmentsArgs args{.segments = call.segments.list.data,
-                               .count = count,
-                               .lengths = memory.lengths,
-                               .offsets = memory.offsets,
-                               .strides = std::ssize(strides)};
-        std::ranges::copy(strides, args.stride.begin());
-        launch_cudnn_segments(context, args);
-    } else {
-        lengths =
-            context.tape.constant(std::vector<int32_t>(static_cast<size_t>(count), static_cast<int32_t>(shape.rows)));
     }
+    const auto [lengths, offsets] = are_all_longest(call.segments, call.shape, call.query.rows)
+                                        ? known_segments(context, count, shape)
+                                        : listed_segments(context, call.segments, strides, memory);
 
     const std::vector<Rows> all = all_rows_of(call);
     const int64_t most = most_segments_of(call);
@@ -269,7 +294,7 @@ void CudnnAttention::State::put(Context& context, const Op& call, Scratch scratc
         }
         for (int64_t s = 0; shape.is_ragged != 0 && s < std::ssize(strides); ++s) {
             places.push_back({.tensor = static_cast<int64_t>(CudnnRole::first_offsets) + s,
-                              .memory = memory.offsets + s * (count + 1) + first});
+                              .memory = const_cast<int32_t*>(offsets + s * (count + 1) + first)});
         }
         if (memory.delta != nullptr) {
             places.push_back({.tensor = static_cast<int64_t>(CudnnRole::delta), .memory = memory.delta});

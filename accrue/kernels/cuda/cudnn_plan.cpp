@@ -45,6 +45,11 @@ bool is_for_cudnn(const AttentionShape& shape, DType dtype, int architecture) {
            shape.dropout.probability == 0 && shape.longest > 1 && score_bytes(shape) <= kMostScoreBytes;
 }
 
+bool are_all_longest(const Segments& segments, const AttentionShape& shape, int64_t rows) {
+    const int64_t count = segments.list.columns;
+    return rows == count * shape.longest && segments.pairs == count * shape.longest * (shape.longest + 1) / 2;
+}
+
 int64_t cudnn_backward_segments(const AttentionShape& shape, int64_t rows) {
     const int64_t by_memory = kMostScoreBytes / score_bytes(shape);
     return largest_power_of_two(std::min(by_memory, rows / shape.longest));

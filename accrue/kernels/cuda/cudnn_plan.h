@@ -21,6 +21,9 @@ namespace accrue::cuda {
     return shape.head_size == 64;
 }
 
+// Whether all segments have the longest one's length and fill all rows: then each begins where the one before it ends.
+[[nodiscard]] bool are_all_longest(const Segments& segments, const AttentionShape& shape, int64_t rows);
+
 // How many segments one call takes at most: a power of two, because each number needs a graph of its own.
 inline constexpr int64_t kCudnnForwardSegments = 64;
 [[nodiscard]] int64_t cudnn_backward_segments(const AttentionShape& shape, int64_t rows);

@@ -44,6 +44,18 @@ TEST(CudnnPlanTest, SegmentsWhoseScoresTakeTooMuchMemoryAreOurs) {
     EXPECT_FALSE(is_for_cudnn(llama(4097), DType::bf16, kHopper));
 }
 
+TEST(CudnnPlanTest, SegmentsOfTheLongestLengthAreKnownWithoutTheirList) {
+    const auto are = [](const std::vector<Segment>& list, int64_t rows) {
+        return are_all_longest(Segments::of(list, list.data()), gpt2(), rows);
+    };
+    EXPECT_TRUE(are({{0, 1024}}, 1024));
+    EXPECT_TRUE(are({{0, 1024}, {1024, 1024}, {2048, 1024}}, 3072));
+    EXPECT_FALSE(are({{0, 1024}, {1024, 1023}}, 2047));
+    EXPECT_FALSE(are({{0, 1024}, {1024, 512}, {1536, 512}}, 2048));
+    EXPECT_FALSE(are({{0, 512}, {512, 512}}, 1024)) << "alike, but shorter than others of the run";
+    EXPECT_FALSE(are({{0, 1024}}, 1025)) << "a row that is in no segment";
+}
+
 TEST(CudnnPlanTest, CallsTakePowersOfTwo) {
     std::vector<int64_t> calls;
     for (int64_t left = 45; left > 0; left -= calls.back()) {
