@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "accrue/kernels/cuda/column_sums.h"
+#include "accrue/kernels/cuda/column_totals.h"
 #include "accrue/kernels/cuda/partial_sums.cuh"
 #include "accrue/kernels/cuda/vectors.cuh"
 
@@ -15,52 +16,9 @@ static_assert(rows_of_partial_sum(4096) == rows_per_partial_sum(4096) &&
 
 namespace {
 
-constexpr int kTotalColumns = 32;  // of a block that makes totals
-constexpr int kTotalSlices = 16;   // in which it takes the partial sums
 constexpr int kColumnsPerThread = 8;
 constexpr int kRowsAtOnce = 4;
 constexpr int64_t kMostThreads = 256;
-
-// One grain's total of one tensor: of `count` partial sums from `first` on, every tensors-th.
-struct TotalJob {
-    int64_t first = 0;
-    int64_t count = 0;
-    float* total = nullptr;
-};
-
-struct TotalArgs {
-    const TotalJob* jobs = nullptr;
-    const float* partials = nullptr;
-    int64_t columns = 0;
-    int64_t tensors = 0;
-    int64_t tiles = 0;  // of columns
-};
-
-// In double: slice s has partial sums s, s + 16, ...; then the slices in their order.
-__global__ void __launch_bounds__(kTotalColumns* kTotalSlices) make_totals(TotalArgs args) {
-    __shared__ double slices[kTotalSlices][kTotalColumns + 1];
-    const auto tiles = static_cast<uint32_t>(args.tiles);
-    const TotalJob job = args.jobs[blockIdx.x / tiles];
-    const uint32_t lane = threadIdx.x % kTotalColumns;
-    const uint32_t slice = threadIdx.x / kTotalColumns;
-    const int64_t column = static_cast<int64_t>(blockIdx.x % tiles) * kTotalColumns + lane;
-    double sum = 0;
-    if (column < args.columns) {
-#pragma unroll 4
-        for (int64_t p = slice; p < job.count; p += kTotalSlices) {
-            sum += static_cast<double>(args.partials[(job.first + p * args.tensors) * args.columns + column]);
-        }
-    }
-    slices[slice][lane] = sum;
-    __syncthreads();
-    if (slice == 0 && column < args.columns) {
-        double total = 0;
-        for (int s = 0; s < kTotalSlices; ++s) {
-            total += slices[s][lane];
-        }
-        job.total[column] = static_cast<float>(total);
-    }
-}
 
 struct SumArgs {
     Source values;
@@ -192,41 +150,6 @@ RowSegments segments_of_rows(int64_t rows, std::span<const RowRange> grains) {
     return result;
 }
 
-void add_totals(Context& context, const ColumnSums& partial_sums, int64_t columns, int64_t tensors,
-                std::span<const RowRange> grains, std::span<const TensorSums> wanted, Scratch& scratch) {
-    std::vector<TotalJob> jobs;
-    std::vector<GrainGradient> gradients;
-    for (const TensorSums& tensor : wanted) {
-        int64_t first = 0;
-        for (size_t grain = 0; grain < grains.size(); ++grain) {
-            const int64_t count = partial_sums_of(grains[grain].rows);
-            const SumView& sum = tensor.sums[grain];
-            if (count > 0 && sum.is_wanted()) {
-                const int64_t place = (static_cast<int64_t>(grain) * tensors + tensor.tensor) * columns;
-                float* total = sum.waiting != nullptr ? sum.waiting : partial_sums.totals + place;
-                jobs.push_back({.first = first * tensors + tensor.tensor, .count = count, .total = total});
-                gradients.push_back({.values = total, .sum = sum});
-            }
-            first += count;
-        }
-    }
-    if (jobs.empty()) {
-        return;
-    }
-    const int64_t tiles = (columns + kTotalColumns - 1) / kTotalColumns;
-    const TotalArgs args{.jobs = context.tape.constant(std::span<const TotalJob>(jobs)),
-                         .partials = partial_sums.partials,
-                         .columns = columns,
-                         .tensors = tensors,
-                         .tiles = tiles};
-    context.tape.launch(
-        make_totals,
-        {.blocks = dim3(static_cast<uint32_t>(tiles * std::ssize(jobs))), .threads = kTotalColumns * kTotalSlices},
-        args);
-    scratch.rewind(partial_sums.partials_begin);
-    add_gradients(context, gradients, scratch);
-}
-
 void add_column_sums(Context& context, AnyConstView values, std::span<const RowRange> grains,
                      std::span<const SumView> sums, Scratch& scratch) {
     const RowSegments rows = segments_of_sums(grains);
@@ -234,7 +157,7 @@ void add_column_sums(Context& context, AnyConstView values, std::span<const RowR
         return;
     }
     const int64_t begin = scratch.bytes();
-    const ColumnSums cut = cut_column_sums(scratch, values.columns, 1, grains);
+    const ColumnSums cut = context.totals.room(context, scratch, values.columns, 1, grains);
     const int64_t vectors = (values.columns + kColumnsPerThread - 1) / kColumnsPerThread;
     const int64_t tiles = (vectors + kMostThreads - 1) / kMostThreads;
     const int64_t threads = ((vectors + tiles - 1) / tiles + 31) / 32 * 32;

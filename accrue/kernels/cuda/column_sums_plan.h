@@ -23,6 +23,7 @@ struct ColumnSums {
     float* totals = nullptr;
     float* partials = nullptr;
     int64_t partials_begin = 0;  // of the scratch memory: free again when the totals are made
+    bool may_wait = false;       // they lie in PendingTotals, not in the scratch memory
 };
 [[nodiscard]] inline ColumnSums cut_column_sums(Scratch& scratch, int64_t columns, int64_t tensors,
                                                 std::span<const RowRange> grains) {

@@ -11,6 +11,7 @@
 namespace accrue::cuda {
 
 class CudnnAttention;
+class PendingTotals;
 class Products;
 
 // One grain's gradient of one tensor in fp32, without gaps, rows * columns of the sum.
@@ -29,6 +30,7 @@ struct Context {
     int shared_bytes = 0;  // that a block may ask for
     // Gradients that were left in SumView::waiting and are to be added by CompleteSums.
     std::vector<GrainGradient>& waiting;
+    PendingTotals& totals;
 };
 
 // Adds gradients of grains to their sums and records: those that lie in their `waiting` place later, all others at once, in

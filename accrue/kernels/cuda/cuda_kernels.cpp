@@ -15,9 +15,17 @@ using cuda::require;
 
 // More tables than this wait for no further operation: what is left must hold those of any single one.
 constexpr int64_t kConstantsThatWait = cuda::kConstantBytes / 4;
-// So many launches are put on the stream together: enough that a graph gains, few enough that the GPU begins a large
-// micro-batch while the host prepares the rest of it.
+// A micro-batch is one tape, so that one graph replays it, unless it has many rows: then so many launches are put on the
+// stream together, and the GPU begins while the host prepares the rest.
+constexpr int64_t kManyRows = 16384;
 constexpr int64_t kLaunchesTogether = 64;
+
+// Whether an operation deals with whole sums, to which totals that are pending belong.
+template <class Op>
+constexpr bool kIsOfSums =
+    std::is_same_v<Op, op::CompleteSums> || std::is_same_v<Op, op::AddSums> || std::is_same_v<Op, op::FillZero> ||
+    std::is_same_v<Op, op::SquaredNorm> || std::is_same_v<Op, op::UpdateAdamW> || std::is_same_v<Op, op::UpdateSgd> ||
+    std::is_same_v<Op, op::UpdateAdamW8Bit> || std::is_same_v<Op, op::UpdateSgd8Bit>;
 
 int attribute(int gpu, cudaDeviceAttr what) {
     int value = 0;
@@ -48,6 +56,7 @@ CudaKernels::CudaKernels(int gpu, Arena& arena)
       has_graphs_(!is_set("ACCRUE_TEST_CUDA_GRAPHS", "0")),
       constants_(arena.take(cuda::kConstantBytes)),
       library_(arena.take(cuda::kLibraryBytes)),
+      totals_memory_(arena.take(cuda::kTotalsBytes)),
       staging_(stream_.stream),
       products_(std::make_unique<cuda::Products>(
           library_.data(), library_.bytes(),
@@ -56,6 +65,7 @@ CudaKernels::CudaKernels(int gpu, Arena& arena)
       cudnn_(10 * attribute(gpu, cudaDevAttrComputeCapabilityMajor) +
              attribute(gpu, cudaDevAttrComputeCapabilityMinor)),
       tape_(constants_.data(), constants_.bytes()),
+      totals_(totals_memory_.data(), totals_memory_.bytes()),
       context_{.tape = tape_,
                .products = *products_,
                .cudnn = cudnn_,
@@ -63,7 +73,8 @@ CudaKernels::CudaKernels(int gpu, Arena& arena)
                                attribute(gpu, cudaDevAttrComputeCapabilityMinor),
                .multiprocessors = attribute(gpu, cudaDevAttrMultiProcessorCount),
                .shared_bytes = attribute(gpu, cudaDevAttrMaxSharedMemoryPerBlockOptin),
-               .waiting = waiting_} {
+               .waiting = waiting_,
+               .totals = totals_} {
     products_->before_timing([this] { run_tape(); });
 }
 
@@ -84,13 +95,18 @@ DeviceTraits CudaKernels::traits() const {
 
 std::string CudaKernels::numerics() {
     const std::lock_guard lock(mutex_);
-    run_tape();
+    finish_tape();
     return cat("sm_", context_.architecture, ", ", products_->description(), ", ",
                cuda::attention_description(context_));
 }
 
 void CudaKernels::submit() {
     const std::lock_guard lock(mutex_);
+    finish_tape();
+}
+
+void CudaKernels::finish_tape() {
+    totals_.flush(context_);
     run_tape();
 }
 
@@ -113,6 +129,12 @@ void CudaKernels::put_on_tape(const Op& call) {
     if (std::ssize(tape_.constants()) > kConstantsThatWait) {
         run_tape();
     }
+    if constexpr (std::is_same_v<Op, op::Embed>) {
+        has_many_rows_ = call.output.rows >= kManyRows;
+    }
+    if constexpr (kIsOfSums<Op>) {
+        totals_.flush(context_);
+    }
     if constexpr (std::is_same_v<Op, op::CompleteSums>) {
         cuda::lower(context_, call, cuda::Scratch(call.memory.data()));
     } else {
@@ -121,9 +143,9 @@ void CudaKernels::put_on_tape(const Op& call) {
         cuda::lower(context_, call, cuda::Scratch(bytes > 0 ? scratch.data() : nullptr));
     }
     if (waits_ || is_watched()) {
-        run_tape();
+        finish_tape();
         require(cudaStreamSynchronize(stream_.stream), cat("computing ", Op::kName));
-    } else if (tape_.size() >= kLaunchesTogether) {
+    } else if (has_many_rows_ && tape_.size() >= kLaunchesTogether) {
         run_tape();
     }
 }
@@ -150,10 +172,10 @@ void CudaKernels::compute(const Operation& operation) {
         [this](const auto& call) {
             using Op = std::remove_cvref_t<decltype(call)>;
             if constexpr (std::is_same_v<Op, op::Upload>) {
-                run_tape();
+                finish_tape();
                 staging_.upload(call.host, call.device.data());
             } else if constexpr (std::is_same_v<Op, op::Download>) {
-                run_tape();
+                finish_tape();
                 staging_.download(call.device.data(), call.host);
             } else if constexpr (std::is_same_v<Op, op::LinearBackward>) {
                 is_watched() ? put_in_laps(call) : put_on_tape(call);

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <vector>
 
+#include "accrue/kernels/cuda/column_totals.h"
 #include "accrue/kernels/cuda/context.h"
 #include "accrue/kernels/cuda/cudnn_attention.h"
 #include "accrue/kernels/cuda/graphs.h"
@@ -40,20 +41,24 @@ private:
     void put_on_tape(const Op& call);
     void put_in_laps(const op::LinearBackward& call);
     void run_tape();
+    void finish_tape();  // with all that is pending
 
     int gpu_;
     Arena& arena_;
     bool waits_ = false;  // for each operation: for tests
     bool has_graphs_ = true;
+    bool has_many_rows_ = false;  // the micro-batch that is put on tapes
     std::mutex mutex_;  // transfers may be asked for by any thread
     Stream stream_;
     Arena::Block constants_;
     Arena::Block library_;  // the matrix library's workspace
+    Arena::Block totals_memory_;
     cuda::Staging staging_;
     std::unique_ptr<cuda::Products> products_;
     cuda::CudnnAttention cudnn_;
     std::vector<cuda::GrainGradient> waiting_;
     cuda::Tape tape_;
+    cuda::PendingTotals totals_;
     cuda::Graphs graphs_;
     cuda::Context context_;
 };

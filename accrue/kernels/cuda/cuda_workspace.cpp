@@ -18,7 +18,7 @@ public:
         return bytes;
     }
     [[nodiscard]] DeviceTraits traits() const override { return cuda::traits(); }
-    [[nodiscard]] int64_t kept_bytes() const override { return cuda::kConstantBytes + cuda::kLibraryBytes; }
+    [[nodiscard]] int64_t kept_bytes() const override { return cuda::kept_bytes(); }
 
 private:
     int architecture_;

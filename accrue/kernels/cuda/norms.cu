@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "accrue/kernels/cuda/column_sums_plan.h"
+#include "accrue/kernels/cuda/column_totals.h"
 #include "accrue/kernels/cuda/instructions.cuh"
 #include "accrue/kernels/cuda/partial_sums.cuh"
 #include "accrue/kernels/cuda/vectors.cuh"
@@ -750,7 +750,7 @@ void lower_backward(Context& context, const Backward& call, Scratch scratch) {
     NormBackwardArgs args = call.args();
     ColumnSums cut;
     if (call.tensors() > 0) {
-        cut = cut_column_sums(scratch, width, call.tensors(), call.grains);
+        cut = context.totals.room(context, scratch, width, call.tensors(), call.grains);
         args.partials = cut.partials;
     }
     if (width > kWidest) {

@@ -41,15 +41,6 @@ struct RowSegments {
 // Each of `rows` rows has its work, and nothing is summed.
 [[nodiscard]] RowSegments segments_without_sums(int64_t rows);
 
-// Where a grain's partial sums begin, and where its gradient goes.
-struct TensorSums {
-    std::span<const SumView> sums;  // one for each grain
-    int64_t tensor = 0;             // which of the tensors that the partial sums are of
-};
-// Makes the grains' totals from the partial sums, in each sum's `waiting` place or in scratch memory, and has them added.
-void add_totals(Context& context, const ColumnSums& partial_sums, int64_t columns, int64_t tensors,
-                std::span<const RowRange> grains, std::span<const TensorSums> wanted, Scratch& scratch);
-
 // The rows of one block.
 struct Piece {
     int64_t first_row = 0;

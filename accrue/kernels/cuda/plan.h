@@ -12,6 +12,10 @@ namespace accrue::cuda {
 // Extents, streams of launches and libraries: what the device takes when it is made.
 inline constexpr int64_t kConstantBytes = int64_t{8} << 20;
 inline constexpr int64_t kLibraryBytes = int64_t{32} << 20;  // cuBLASLt's workspace
+inline constexpr int64_t kTotalsBytes = int64_t{32} << 20;   // column sums whose totals are made later
+[[nodiscard]] constexpr int64_t kept_bytes() {
+    return kConstantBytes + kLibraryBytes + kTotalsBytes;
+}
 
 // What a plan is made for where no GPU is: the one that takes most.
 inline constexpr int kUnknownArchitecture = 90;
