@@ -38,7 +38,7 @@ constexpr Tolerances kFp32 = {
 constexpr Tolerances kBf16 = {
     .sample_loss = 2e-3, .gradient = 5e-2, .weights = 1, .step_loss = 2e-3, .step_norm = 5e-2};
 constexpr Tolerances kFp16 = {
-    .sample_loss = 3e-4, .gradient = 5e-3, .weights = 1, .step_loss = 1e-3, .step_norm = 5e-3};
+    .sample_loss = 3e-4, .gradient = 5e-3, .weights = 1, .step_loss = 1e-3, .step_norm = 2e-2};
 
 Tolerances tolerances_of(DType dtype) {
     switch (dtype) {

@@ -94,11 +94,13 @@ TEST_F(LossScaleRunTest, AWindowThatOverflowsIsSkippedAndHalvesTheScale) {
 
 TEST_F(LossScaleRunTest, TheReportSaysWhatBecameOfTheScale) {
     TestRun run(planted(), 1);
+    run.engine.state.skipped_in_a_row = 2;
     const auto report = run.step();
     EXPECT_THAT(report->skip_reason, AllOf(HasSubstr("has a gradient that is not finite, first in "),
                                            HasSubstr("; the loss scale falls from 32768 to 16384")));
     EXPECT_TRUE(report->loss) << "losses are not scaled";
     EXPECT_EQ(run.engine.state.loss_scale, (LossScale{.value = 16384, .good_windows = 0}));
+    EXPECT_EQ(run.engine.state.skipped_in_a_row, 2) << "it is neither a bad window nor a good one";
 }
 
 TEST_F(LossScaleRunTest, CutsKeepTheBits) {
