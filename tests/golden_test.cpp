@@ -38,7 +38,7 @@ constexpr Tolerances kFp32 = {
 constexpr Tolerances kBf16 = {
     .sample_loss = 2e-3, .gradient = 5e-2, .weights = 1, .step_loss = 2e-3, .step_norm = 5e-2};
 constexpr Tolerances kFp16 = {
-    .sample_loss = 3e-4, .gradient = 5e-3, .weights = 1, .step_loss = 1e-3, .step_norm = 2e-2};
+    .sample_loss = 3e-4, .gradient = 1e-2, .weights = 1, .step_loss = 1e-3, .step_norm = 2e-2};
 
 Tolerances tolerances_of(DType dtype) {
     switch (dtype) {
@@ -154,7 +154,7 @@ std::vector<Case> all_cases() {
             cases.push_back({.model = model, .device = device, .dtype = DType::fp32});
             cases.push_back({.model = model, .device = device, .dtype = DType::bf16});
         }
-        cases.push_back({.model = model, .device = DeviceKind::reference, .dtype = DType::fp16});
+        cases.push_back({.model = model, .device = device_of_fp16().kind, .dtype = DType::fp16});
     }
     return cases;
 }

@@ -49,7 +49,7 @@ protected:
             std::for_each(values.begin(), values.end(), [&](float& value) { value *= name == tensor ? factor : 1; });
         });
         Settings settings = small_settings(folder_ / "model", folder_ / "data.safetensors");
-        settings.compute.device = DeviceKind::reference;
+        settings.compute.device = device_of_fp16();
         settings.compute.dtype = DType::fp16;
         settings.optimizer.rate = 1e-3;
         return settings;

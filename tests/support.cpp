@@ -155,6 +155,11 @@ TokenBatch StopsInside::load(const Window& window, std::span<const int64_t> grai
     return run_.loader.load(window, grains);
 }
 
+DeviceName device_of_fp16() {
+    const DeviceName usual = usual_device();
+    return usual.kind == DeviceKind::cuda ? usual : DeviceName(DeviceKind::reference);
+}
+
 Settings small_settings(const fs::path& model, const fs::path& data) {
     Settings settings;
     settings.model.preset = "";

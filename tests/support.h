@@ -86,6 +86,9 @@ private:
     TestRun& run_;
 };
 
+// Where tests compute fp16, which the processor does not: on the GPU that the tests are for, else by the reference.
+[[nodiscard]] DeviceName device_of_fp16();
+
 // Settings for a golden-sized model on a data file.
 [[nodiscard]] Settings small_settings(const std::filesystem::path& model, const std::filesystem::path& data);
 

@@ -264,7 +264,7 @@ TEST_F(WorkersTest, SoItIsWhereTheLossScaleFallsAndRises) {
         }
     });
     Settings fp16 = small_settings(folder_ / "model", folder_ / "data.safetensors");
-    fp16.compute.device = DeviceKind::reference;
+    fp16.compute.device = device_of_fp16();
     fp16.compute.dtype = DType::fp16;
     fp16.compute.loss_scale = LossScale::kLargest;
     fp16.compute.loss_scale_steps = 2;
