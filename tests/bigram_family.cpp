@@ -42,7 +42,8 @@ public:
         const DeviceBatch device(kernels_, batch, AttentionMask::causal, {.words = true, .positions = true});
         const Leased<float> d_scores =
             take_matrix<float>(kernels_.arena(), batch.rows(), parameters_[after_word].columns());
-        const Leased<float> losses = run(device, weights, d_scores.view, d_scores.view);
+        const auto scale = static_cast<float>(sink.loss_scale());
+        const Leased<float> losses = run(device, weights, d_scores.view, d_scores.view, scale);
         std::vector<op::LookupGrain> grains;
         for (const int64_t which : {after_word, at_place}) {
             for (size_t grain = 0; grain < device.grain_numbers().size(); ++grain) {
@@ -67,7 +68,7 @@ public:
 private:
     // The loss of each row.
     [[nodiscard]] Leased<float> run(const DeviceBatch& batch, const Weights& weights, View<float> scores,
-                                    AnyView d_scores) {
+                                    AnyView d_scores, float scale = 1) {
         Leased<float> losses = take_matrix<float>(kernels_.arena(), 1, batch.rows());
         kernels_.run(op::Embed{.tokens = batch.tokens(),
                                .table = table(weights, after_word),
@@ -76,7 +77,7 @@ private:
                                .dropout = {},
                                .output = scores});
         kernels_.run(op::CrossEntropy{
-            .logits = scores, .targets = batch.targets(), .losses = losses.view, .d_logits = d_scores});
+            .logits = scores, .targets = batch.targets(), .losses = losses.view, .d_logits = d_scores, .scale = scale});
         return losses;
     }
 

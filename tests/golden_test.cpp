@@ -24,7 +24,8 @@ void PrintTo(const Case& value, std::ostream* out) {
     *out << value.model << ", " << word_of(value.device) << ", " << name_of(value.dtype);
 }
 
-// fp32: rounding of sums of a few hundred products. bf16: eight binary digits per stored value.
+// fp32: rounding of sums of a few hundred products. bf16: eight binary digits per stored value. fp16: eleven, and fewer for
+// what is very small.
 struct Tolerances {
     double sample_loss;
     double gradient;
@@ -36,6 +37,19 @@ constexpr Tolerances kFp32 = {
     .sample_loss = 1e-6, .gradient = 1e-5, .weights = 1e-3, .step_loss = 1e-5, .step_norm = 1e-4};
 constexpr Tolerances kBf16 = {
     .sample_loss = 2e-3, .gradient = 5e-2, .weights = 1, .step_loss = 2e-3, .step_norm = 5e-2};
+constexpr Tolerances kFp16 = {
+    .sample_loss = 3e-4, .gradient = 1e-2, .weights = 1, .step_loss = 1e-3, .step_norm = 2e-2};
+
+Tolerances tolerances_of(DType dtype) {
+    switch (dtype) {
+        case DType::bf16:
+            return kBf16;
+        case DType::fp16:
+            return kFp16;
+        default:
+            return kFp32;
+    }
+}
 
 double relative_l2(const std::vector<double>& got, const std::vector<float>& expected) {
     double difference = 0;
@@ -79,7 +93,7 @@ protected:
     [[nodiscard]] nlohmann::json expected() const {
         return nlohmann::json::parse(read_text(golden(GetParam().model) / "expected.json"));
     }
-    [[nodiscard]] Tolerances tolerances() const { return GetParam().dtype == DType::fp32 ? kFp32 : kBf16; }
+    [[nodiscard]] Tolerances tolerances() const { return tolerances_of(GetParam().dtype); }
 };
 
 TEST_P(GoldenTest, EachSampleHasItsLossAndCount) {
@@ -139,6 +153,9 @@ std::vector<Case> all_cases() {
         for (const DeviceKind device : {DeviceKind::reference, DeviceKind::cpu, DeviceKind::cuda}) {
             cases.push_back({.model = model, .device = device, .dtype = DType::fp32});
             cases.push_back({.model = model, .device = device, .dtype = DType::bf16});
+            if (device != DeviceKind::cpu) {
+                cases.push_back({.model = model, .device = device, .dtype = DType::fp16});
+            }
         }
     }
     return cases;

@@ -1,6 +1,8 @@
 // What `accrue train --resume` and its relatives do where checkpoints are damaged or missing: they say so, use what can be
 // used, and never begin anew in silence.
 
+#include <algorithm>
+
 #include "tests/support.h"
 #include <gmock/gmock.h>
 
@@ -71,6 +73,37 @@ TEST_F(ResumeTest, ADamagedNewestCheckpointIsSaidAndTheOneBeforeGoesOnBitForBit)
     EXPECT_EQ(damage_of(checkpoint(4)), std::nullopt) << "replaced when the run came there again";
     EXPECT_EQ(damage_of(checkpoint(6)), std::nullopt);
     EXPECT_THAT(resume().output, AllOf(HasSubstr("continued from step 6"), Not(HasSubstr("damaged"))));
+}
+
+// In fp16, from a scale that is too large: the program says what happens, and a run that goes on says no different.
+TEST_F(ResumeTest, ALossScaleGoesOnWhereItWas) {
+    copy_model("llama", folder_ / "model", {}, [](const std::string& name, std::vector<float>& values) {
+        std::for_each(values.begin(), values.end(), [&](float& value) { value *= name == "lm_head.weight" ? 10 : 1; });
+    });
+    const auto train_in = [&](const std::string& folder, int64_t steps) {
+        std::vector<std::string> arguments = train();
+        for (const std::string& setting :
+             {"model.from=" + (folder_ / "model").string(), cat("schedule.steps=", steps),
+              "run.folder=" + (folder_ / folder).string(), std::string("schedule.kind=constant"),
+              std::string("compute.dtype=fp16"), std::string("compute.device=reference"),
+              std::string("compute.loss_scale=32768")}) {
+            arguments.insert(arguments.end(), {"--set", setting});
+        }
+        return run_program(arguments);
+    };
+    const ProgramResult straight = train_in("straight", 8);
+    EXPECT_EQ(straight.exit_code, 0) << straight.output;
+    EXPECT_THAT(straight.output, AllOf(HasSubstr("step 1 skipped, weights unchanged: grain 0 has a gradient that is "),
+                                       HasSubstr("; the loss scale falls from 32768 to 16384")));
+    EXPECT_EQ(train_in("halted", 2).exit_code, 0);
+    const ProgramResult resumed =
+        run_program({"train", "--resume", (folder_ / "halted").string(), "--set", "schedule.steps=8"});
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.output;
+    EXPECT_THAT(resumed.output, HasSubstr("; the loss scale falls from 8192 to 4096"));
+    EXPECT_EQ(sha256_of(folder_ / "halted" / "model" / "model.safetensors"),
+              sha256_of(folder_ / "straight" / "model" / "model.safetensors"));
+    EXPECT_THAT(run_program({"inspect", (folder_ / "straight").string()}).output,
+                AllOf(HasSubstr(" window(s)\nloss scale:   ")));
 }
 
 TEST_F(ResumeTest, WhereAllCheckpointsAreDamagedNothingBeginsAnew) {

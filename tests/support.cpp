@@ -150,6 +150,16 @@ TokenBatch StoppingLoader::load(const Window& window, std::span<const int64_t> g
     return run_.loader.load(window, grains);
 }
 
+TokenBatch StopsInside::load(const Window& window, std::span<const int64_t> grains) const {
+    run_.stop = run_.engine.state.open.has_value();  // before, a step looks at one grain to find the first units
+    return run_.loader.load(window, grains);
+}
+
+DeviceName device_of_fp16() {
+    const DeviceName usual = usual_device();
+    return usual.kind == DeviceKind::cuda ? usual : DeviceName(DeviceKind::reference);
+}
+
 Settings small_settings(const fs::path& model, const fs::path& data) {
     Settings settings;
     settings.model.preset = "";

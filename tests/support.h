@@ -76,6 +76,19 @@ private:
     mutable int64_t loads_ = 0;
 };
 
+// Sets the flag when the first grains of an open window are loaded, so that the step stops before the next micro-batch.
+class StopsInside final : public PassedBatches {
+public:
+    explicit StopsInside(TestRun& run) : PassedBatches(run.loader), run_(run) {}
+    [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override;
+
+private:
+    TestRun& run_;
+};
+
+// Where tests compute fp16, which the processor does not: on the GPU that the tests are for, else by the reference.
+[[nodiscard]] DeviceName device_of_fp16();
+
 // Settings for a golden-sized model on a data file.
 [[nodiscard]] Settings small_settings(const std::filesystem::path& model, const std::filesystem::path& data);
 

@@ -46,19 +46,6 @@ TEST_P(WindowLawTest, CutsAndThreadsKeepTheBits) {
     }
 }
 
-// Sets the flag when the first grains of an open window are loaded, so that the step stops before the next micro-batch.
-class StopsInside final : public PassedBatches {
-public:
-    explicit StopsInside(TestRun& run) : PassedBatches(run.loader), run_(run) {}
-    [[nodiscard]] TokenBatch load(const Window& window, std::span<const int64_t> grains) const override {
-        run_.stop = run_.engine.state.open.has_value();  // before, a step looks at one grain to find the first units
-        return run_.loader.load(window, grains);
-    }
-
-private:
-    TestRun& run_;
-};
-
 TEST_P(WindowLawTest, AProcessThatEndsInsideEachWindowLeavesAllToTheNextOne) {
     const std::string expected = TestRun(settings(), 1).run(kStepsBeyondAnEpoch);
     int64_t stops = 0;

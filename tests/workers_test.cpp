@@ -256,6 +256,25 @@ TEST_F(WorkersTest, SoItIsWithGrainsThatAreNotFinite) {
     expect_as_alone(broken);
 }
 
+// A head so large that gradients do not fit into fp16 until the loss scale has fallen a few times.
+TEST_F(WorkersTest, SoItIsWhereTheLossScaleFallsAndRises) {
+    copy_model("llama", folder_ / "model", {}, [](const std::string& name, std::vector<float>& values) {
+        if (name == "lm_head.weight") {
+            std::for_each(values.begin(), values.end(), [](float& value) { value *= 10; });
+        }
+    });
+    Settings fp16 = small_settings(folder_ / "model", folder_ / "data.safetensors");
+    fp16.compute.device = device_of_fp16();
+    fp16.compute.dtype = DType::fp16;
+    fp16.compute.loss_scale = LossScale::kLargest;
+    fp16.compute.loss_scale_steps = 2;
+    TestRun one(fp16, 1);
+    const Shown shown = alone(one, kSteps);
+    EXPECT_TRUE(shown.reports.front().lowers_loss_scale);
+    EXPECT_FALSE(shown.reports.back().skipped && shown.reports[kSteps - 2].skipped);
+    expect_as_alone(fp16);
+}
+
 // The second worker stops when it has computed two of a window's four grains; others may have computed theirs.
 class StoppedWorkersTest : public WorkersTest {
 protected:

@@ -35,10 +35,11 @@ void GradientSum::let_wait(int64_t grains) {
     }
 }
 
-void GradientSum::open(int64_t grains, Units units, uint64_t rounding_seed) {
+void GradientSum::open(int64_t grains, Units units, uint64_t rounding_seed, int64_t loss_scale) {
     forget();
     units_ = std::move(units);
     rounding_seed_ = rounding_seed;
+    loss_scale_ = loss_scale;
     ledger_ = GrainLedger(grains, std::ssize(tensors_));
     fill_zero(kernels_, sums_);
 }
@@ -88,6 +89,7 @@ SumView GradientSum::sum_of(int64_t grain, int64_t tensor) {
             .per_unit = kind_ == SumKind::exact ? units_.per_unit(tensor) : 1.0,
             .rounding_key = mix(rounding_seed_, static_cast<uint64_t>(grain), static_cast<uint64_t>(tensor)),
             .record = incomplete_.current().record(grain, tensor),
+            .unscale = 1 / static_cast<float>(loss_scale_),
             .waiting = waiting_place(grain, place)};
 }
 
@@ -150,11 +152,12 @@ std::span<std::byte> GradientSum::device_bytes() const {
     return {sums_.data(), static_cast<size_t>(flat_elements_ * bytes_of(kind_))};
 }
 
-void GradientSum::restore(GrainLedger ledger, Units units, uint64_t rounding_seed) {
+void GradientSum::restore(GrainLedger ledger, Units units, uint64_t rounding_seed, int64_t loss_scale) {
     forget();
     ledger_ = std::move(ledger);
     units_ = std::move(units);
     rounding_seed_ = rounding_seed;
+    loss_scale_ = loss_scale;
 }
 
 MeanGradient GradientSum::mean() const {

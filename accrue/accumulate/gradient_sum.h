@@ -34,10 +34,11 @@ public:
     // What it holds beside the sums themselves: gradients that wait, and records that are on the device.
     [[nodiscard]] int64_t bytes_beside() const { return waiting_memory_.bytes() + incomplete_.bytes(); }
     // Begins a window: zero sums, no grain finished. Units are needed for exact sums only, and a seed of this step for
-    // stochastic ones only.
-    void open(int64_t grains, Units units, uint64_t rounding_seed = 0);
+    // stochastic ones only. Gradients come multiplied by the loss scale, and are added without it.
+    void open(int64_t grains, Units units, uint64_t rounding_seed = 0, int64_t loss_scale = 1);
 
     void begin(std::span<const Grain> grains) override;
+    [[nodiscard]] int64_t loss_scale() const override { return loss_scale_; }
     [[nodiscard]] SumView sum_of(int64_t grain, int64_t tensor) override;
     [[nodiscard]] View<double> loss_sums() override { return incomplete_.current().loss_sums(); }
     void end() override;
@@ -56,7 +57,7 @@ public:
     // The sums themselves, on the device, to be saved and to be filled again from what was saved.
     [[nodiscard]] std::span<std::byte> device_bytes() const;
     [[nodiscard]] ByteSource source() const { return source_of(kernels_, device_bytes()); }
-    void restore(GrainLedger ledger, Units units, uint64_t rounding_seed = 0);
+    void restore(GrainLedger ledger, Units units, uint64_t rounding_seed = 0, int64_t loss_scale = 1);
 
     // What workers exchange: the integers of exact sums, in the flat order of the weights, gaps included. Host memory.
     [[nodiscard]] int64_t elements() const { return flat_elements_; }
@@ -86,6 +87,7 @@ private:
     Arena::Block sums_;
     Units units_;
     uint64_t rounding_seed_ = 0;
+    int64_t loss_scale_ = 1;
     // Micro-batches whose records are still on the device, and what came down: reading completes it.
     mutable IncompleteRecords incomplete_;
     mutable GrainLedger ledger_;

@@ -87,6 +87,32 @@ TEST_F(GradientSumTest, TheMeanIsTheSumOverTheCountTimesTheFactor) {
     }
 }
 
+// Gradients come multiplied by a power of two; sums and records are those of the gradient itself.
+TEST_F(GradientSumTest, TheLossScaleIsTakenOut) {
+    const std::vector<float> values = gradient(0, 1.0);
+    std::vector<float> scaled = values;
+    for (float& value : scaled) {
+        value *= 512;
+    }
+    for (const SumKind kind :
+         {SumKind::exact, SumKind::fp32, SumKind::bf16, SumKind::bf16_stochastic, SumKind::bf16_kahan}) {
+        GradientSum plain = make_sum(kind);
+        plain.open(1, Units({-38}), 5);
+        add(plain, 0, values);
+        GradientSum sum = make_sum(kind);
+        sum.open(1, Units({-38}), 5, 512);
+        EXPECT_EQ(sum.loss_scale(), 512);
+        add(sum, 0, scaled);
+        EXPECT_EQ(sum.ledger(), plain.ledger());
+        EXPECT_EQ(bytes_of(sum.source()), bytes_of(plain.source()));
+    }
+    GradientProbe plain({{.rows = 1, .columns = kElements}}, 1, *kernels_);
+    add(plain, 0, values);
+    GradientProbe probe({{.rows = 1, .columns = kElements}}, 1, *kernels_, 512);
+    add(probe, 0, scaled);
+    EXPECT_EQ(probe.ledger(), plain.ledger());
+}
+
 TEST_F(GradientSumTest, SumsThatDoNotBelongTogetherAreRefused) {
     GradientSum a = make_sum(SumKind::exact);
     GradientSum b = make_sum(SumKind::exact);

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "accrue/accumulate/loss_scale.h"
 #include "accrue/base/error.h"
 
 namespace accrue {
@@ -47,6 +48,16 @@ uint64_t seed_at(const Json& json, const std::string& name) {
     return json.at(name);
 }
 
+// Records of older versions do not tell it.
+int64_t loss_scale_from(const Json& json) {
+    const int64_t scale = json.contains("loss_scale") ? number_at(json, "loss_scale", 1) : 1;
+    if (!LossScale::is_possible(scale)) {
+        fail_record(cat("loss_scale is ", scale, ", not a power of two from ", LossScale::kSmallest, " to ",
+                        LossScale::kLargest));
+    }
+    return scale;
+}
+
 Units units_from(const Json& json) {
     std::vector<int32_t> exponents;
     for (const Json& exponent : json) {
@@ -73,6 +84,7 @@ WindowRecord record_from(const Json& json) {
             .rate = finite_at(json, "rate"),
             .beta2 = finite_at(json, "beta2"),
             .rounding_seed = seed_at(json, "rounding_seed"),
+            .loss_scale = loss_scale_from(json),
             .counted_tokens = has_tokens ? std::optional(number_at(json, "counted_tokens", 0)) : std::nullopt};
 }
 
@@ -91,6 +103,7 @@ std::string to_json(const WindowRecord& record) {
                  {"rate", record.rate},
                  {"beta2", record.beta2},
                  {"rounding_seed", record.rounding_seed},
+                 {"loss_scale", record.loss_scale},
                  {"units", record.units.exponents()}};
     if (record.counted_tokens) {
         json["counted_tokens"] = *record.counted_tokens;

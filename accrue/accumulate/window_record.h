@@ -19,6 +19,7 @@ struct WindowRecord {
     double rate = 0;             // of this step, schedule included
     double beta2 = 0;            // of this step
     uint64_t rounding_seed = 0;  // of stochastic sums
+    int64_t loss_scale = 1;      // of the gradients that go into the sums (loss_scale.h)
     // By the data's own account; known where the rate or beta2 follow from it, and then the sums must agree.
     std::optional<int64_t> counted_tokens = {};
 

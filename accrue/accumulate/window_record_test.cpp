@@ -23,6 +23,7 @@ WindowRecord some_record() {
             .rate = 0.1 / 3,
             .beta2 = std::nextafter(0.95, 1.0),
             .rounding_seed = std::numeric_limits<uint64_t>::max() - 1,
+            .loss_scale = 4096,
             .counted_tokens = 31};
 }
 
@@ -33,6 +34,12 @@ TEST(WindowRecordTest, TextAndBackKeepsEveryBit) {
     plain.units = {};
     plain.rate = std::numeric_limits<double>::denorm_min();
     EXPECT_EQ(window_record_of(to_json(plain)), plain);
+}
+
+TEST(WindowRecordTest, ARecordThatTellsNoLossScaleHasNone) {
+    auto json = nlohmann::ordered_json::parse(to_json(some_record()));
+    json.erase("loss_scale");
+    EXPECT_EQ(window_record_of(json.dump()).loss_scale, 1);
 }
 
 std::string error_of_record(const std::string& text) {
@@ -63,7 +70,12 @@ TEST(WindowRecordTest, NumbersOfNoWindowAreAnError) {
               "the record of a window is damaged: samples is 0, not a whole number from 1 to 281474976710656");
     EXPECT_EQ(with("units", "[1, 5000]"),
               "the record of a window is damaged: a unit is 5000, not a whole number from -4096 to 4096");
+    EXPECT_EQ(with("loss_scale", "48"),
+              "the record of a window is damaged: loss_scale is 48, not a power of two from 1 to 32768");
     for (const auto& [name, value] : {std::pair{"step", "1e300"},
+                                      {"loss_scale", "0"},
+                                      {"loss_scale", "65536"},
+                                      {"loss_scale", "0.5"},
                                       {"place", "18446744073709551615"},
                                       {"replay", "-1"},
                                       {"rate", "null"},

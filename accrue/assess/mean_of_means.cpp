@@ -87,7 +87,7 @@ void measure(WindowLab& lab, std::span<Cut> cuts, const Computed& whole) {
     fill_zero(engine.kernels, buffers.block);
     std::vector<double> loss(cuts.size(), 0.0);
     for (const auto& [samples, excess] : groups_of(cuts, by_sample.samples)) {
-        engine.sum.open(by_sample.samples, lab.units(), engine.rounding_seed());
+        engine.sum.open(by_sample.samples, lab.units(), engine.rounding_seed(), engine.state.loss_scale.value);
         lab.add(by_sample, samples, lab.samples_at_once(), engine.sum);
         const SumValues sums(engine.sum, engine.kernels);
         for (size_t cut = 0; cut < cuts.size(); ++cut) {

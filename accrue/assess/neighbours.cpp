@@ -18,7 +18,7 @@ GradientProbe make_probe(WindowLab& lab, int64_t samples) {
     for (const SumTensor& tensor : lab.engine().sum.tensors()) {
         shapes.push_back({.rows = tensor.rows, .columns = tensor.columns});
     }
-    return GradientProbe(shapes, samples, lab.engine().kernels);
+    return GradientProbe(shapes, samples, lab.engine().kernels, lab.engine().state.loss_scale.value);
 }
 
 // What differs between two computations of one sample; nothing if all is the same.

@@ -114,7 +114,7 @@ std::vector<NamedChoices> other_choices(const Choices& own, const Settings& sett
     Choices small_loss = own;
     small_loss.loss_rows = std::max<int64_t>(1, own.loss_rows / 5);
     result.push_back({fmt::format("loss in chunks of {} rows", small_loss.loss_rows), small_loss});
-    if (settings.compute.dtype == DType::bf16) {
+    if (settings.compute.dtype != DType::fp32) {
         const bool kept = own.weight_copy == Choices::WeightCopy::kept;
         Choices copy = own;
         copy.weight_copy = kept ? Choices::WeightCopy::converted_per_tile : Choices::WeightCopy::kept;

@@ -160,7 +160,7 @@ SumKindCheck Verifier::check_kind(SumKind kind, GradientSum& exact) {
     GradientSum sum = lab_.make_sum(kind);
     std::string expected;
     for (const int64_t at_once : {lab_.most_at_once(), int64_t{1}}) {
-        sum.open(lab_.grains(), lab_.units(), lab_.engine().rounding_seed());
+        sum.open(lab_.grains(), lab_.units(), lab_.engine().rounding_seed(), lab_.engine().state.loss_scale.value);
         lab_.add(lab_.window(), all_grains(lab_), at_once, sum);
         const std::string sums = checksum_of(sum);
         check.repeats = expected.empty() || sums == expected;
@@ -180,7 +180,7 @@ void Verifier::check_kinds() {
         own.emplace(lab_.make_sum(SumKind::exact));
     }
     GradientSum& exact = own ? *own : lab_.engine().sum;
-    exact.open(lab_.grains(), lab_.units());
+    exact.open(lab_.grains(), lab_.units(), 0, lab_.engine().state.loss_scale.value);
     lab_.add(lab_.window(), all_grains(lab_), lab_.most_at_once(), exact);
     for (const SumKind kind : kKinds) {
         const bool is_known = is_exact() && kind == SumKind::exact;  // from the cases

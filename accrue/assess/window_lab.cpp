@@ -221,7 +221,7 @@ Computed WindowLab::by_workers(const Way& way, int64_t workers) {
             own.push_back(grain);
         }
         GradientSum sum = make_sum(engine().sum.kind());
-        sum.open(grains(), units_);
+        sum.open(grains(), units_, 0, engine().state.loss_scale.value);
         add(window_, own, engine().rules.micro_batch_grains, sum);
         engine().sum.add(sum);
     }

@@ -102,6 +102,9 @@ std::string history_text(const std::filesystem::path& metrics) {
     if (run.skipped > 0) {
         text += fmt::format("skipped:      {:.0f} window(s)\n", run.skipped);
     }
+    if (run.loss_scale.count > 0) {
+        text += fmt::format("loss scale:   {:.0f}\n", run.loss_scale.last);
+    }
     return text;
 }
 

@@ -1,5 +1,6 @@
 #include "accrue/kernels/conformance.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -9,6 +10,9 @@ namespace {
 // A NaN that no arithmetic makes, so that a gap can be recognised.
 constexpr uint32_t kPoison = 0x7fc1dead;
 constexpr uint16_t kPoisonHalf = 0x7fc1;
+
+// What halves near zero are multiples of.
+constexpr double kSmallestHalf = 0x1p-24;
 
 // The range of `integers`: sums of 1,000 products of two of them stay below 2^24.
 constexpr uint64_t kIntegers = 9;
@@ -33,14 +37,47 @@ double rounding_of(SumKind kind) {
     return kind == SumKind::bf16_kahan ? 0x1p-15 : bytes_of(kind) == 2 ? 0x1p-7 : 0;
 }
 
+// One unit in the last place of the format, on whose other side a result may fall; of fp32 many, for a sum's order is free.
+double last_place_of(DType dtype) {
+    switch (dtype) {
+        case DType::bf16:
+            return 0x1p-7;
+        case DType::fp16:
+            return 0x1p-10;
+        default:
+            return 1e-5;
+    }
+}
+
+// The bits of a number in a format of 16 bits, and back.
+uint16_t bits_of(DType dtype, float x) {
+    return dtype == DType::bf16 ? Bf16(x).bits : Fp16(x).bits;
+}
+float number_of(DType dtype, uint16_t bits) {
+    if (dtype == DType::bf16) {
+        return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+    }
+    Fp16 x;
+    x.bits = bits;
+    return static_cast<float>(x);
+}
+
+// As a run in fp16 has it: one narrow format, and a loss scale.
+Case scaled(Case tried) {
+    tried.output_dtype = tried.output_dtype == DType::bf16 ? DType::fp16 : tried.output_dtype;
+    tried.loss_scale = 16;
+    return tried;
+}
+
 }  // namespace
 
 std::string text_of(const Case& tried) {
     return cat(name_of(tried.dtype), " to ", name_of(tried.output_dtype), ", rows ", tried.first_row, " + ", tried.rows,
                ", in ", tried.in, ", out ", tried.out, ", gap ", tried.gap, ", dropout ", tried.dropout,
                tried.layout == WeightLayout::in_out ? ", [in, out]" : "", tried.fp32_weight ? ", fp32 weight" : "",
-               ", ", name_of(tried.sums), " sums", tried.probe ? ", probe" : "", tried.held ? ", held rows" : "",
-               tried.broken ? ", not finite" : "", tried.integers ? ", whole numbers" : "");
+               ", ", name_of(tried.sums), " sums", tried.loss_scale > 1 ? cat(", loss scale ", tried.loss_scale) : "",
+               tried.probe ? ", probe" : "", tried.held ? ", held rows" : "", tried.broken ? ", not finite" : "",
+               tried.integers ? ", whole numbers" : "");
 }
 
 Matrix::Matrix(DType dtype, int64_t rows, int64_t columns, int64_t gap)
@@ -83,9 +120,9 @@ double Matrix::at(int64_t r, int64_t c) const {
         std::memcpy(&x, place, 4);
         return x;
     }
-    Bf16 x;
-    std::memcpy(&x.bits, place, 2);
-    return static_cast<float>(x);
+    uint16_t bits = 0;
+    std::memcpy(&bits, place, 2);
+    return number_of(dtype_, bits);
 }
 
 void Matrix::set(int64_t r, int64_t c, double x) {
@@ -94,8 +131,8 @@ void Matrix::set(int64_t r, int64_t c, double x) {
     if (dtype_ == DType::fp32) {
         std::memcpy(place, &narrow, 4);
     } else {
-        const Bf16 half(narrow);
-        std::memcpy(place, &half.bits, 2);
+        const uint16_t bits = bits_of(dtype_, narrow);
+        std::memcpy(place, &bits, 2);
     }
 }
 
@@ -129,7 +166,8 @@ Sum::Sum(const Case& tried, uint64_t seed, int64_t rows, int64_t columns)
              .columns = columns,
              .per_unit = per_unit,
              .rounding_key = mix(seed),
-             .record = record_.get()};
+             .record = record_.get(),
+             .unscale = 1 / static_cast<float>(tried.loss_scale)};
     if (tried.probe) {
         return;
     }
@@ -182,10 +220,10 @@ Matrix random_gradient(const Case& tried, DType dtype, uint64_t seed, int64_t ro
 }
 
 Outcome compared(const Case& tried, const std::string& name, const Matrix& matrix) {
-    const double relative = matrix.dtype() == DType::bf16 ? 0x1p-7 : 1e-5;
     return {.name = name,
             .values = matrix.values(),
-            .relative = tried.integers ? 0 : relative,
+            .relative = tried.integers ? 0 : last_place_of(matrix.dtype()),
+            .at_least = matrix.dtype() == DType::fp16 && !tried.integers ? kSmallestHalf : 0,
             .of_typical = tried.integers ? 0 : 2e-5};
 }
 
@@ -219,12 +257,12 @@ std::vector<Case> usual_cases() {
     std::vector<Case> cases;
     for (const auto& [rows, in, out] : kSizes) {
         for (Case tried : options) {
-            for (const DType dtype : {DType::fp32, DType::bf16}) {
+            for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
                 tried.dtype = dtype;
                 tried.rows = rows;
                 tried.in = in;
                 tried.out = out;
-                cases.push_back(tried);
+                cases.push_back(dtype == DType::fp16 ? scaled(tried) : tried);
             }
         }
     }

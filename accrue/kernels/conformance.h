@@ -24,6 +24,7 @@ struct Case {
     float dropout = 0;
     WeightLayout layout = WeightLayout::out_in;
     SumKind sums = SumKind::exact;
+    int64_t loss_scale = 1;    // that gradients are multiplied by, and sums take out
     bool fp32_weight = false;  // beside bf16: to be rounded
     bool probe = false;        // sums without data
     bool held = false;         // some rows of a weight gradient are held back
@@ -32,6 +33,11 @@ struct Case {
 };
 
 [[nodiscard]] std::string text_of(const Case& tried);
+
+// Only some devices compute it.
+[[nodiscard]] inline bool is_in_fp16(const Case& tried) {
+    return tried.dtype == DType::fp16 || tried.output_dtype == DType::fp16;
+}
 
 // The same case for what does not belong to rows: weights, tables, gains.
 [[nodiscard]] inline Case fixed(Case tried) {
@@ -137,8 +143,8 @@ struct Operation {
     std::vector<Case> cases;
 };
 
-// The cases that most operations are tried with: sizes on, below and above the vector lengths, in both dtypes,
-// with every option on somewhere.
+// The cases that most operations are tried with: sizes on, below and above the vector lengths, in every dtype, with every
+// option on somewhere; a loss scale in fp16.
 [[nodiscard]] std::vector<Case> usual_cases();
 
 // The same and, in fewer sizes, every other kind of sum.

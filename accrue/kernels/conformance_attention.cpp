@@ -49,7 +49,7 @@ struct Inputs {
 
 Outcome attended(const Case& tried, const std::string& name, const Matrix& matrix) {
     Outcome outcome = by_row(tried, name, matrix);
-    outcome.mixes_probabilities = tried.dtype == DType::bf16;
+    outcome.mixes_probabilities = tried.dtype != DType::fp32;
     outcome.at_least =
         1e-6;  // where a query sees one key only, its gradient is a difference of equal numbers: 0 or a rounding
     return outcome;
@@ -93,7 +93,7 @@ std::vector<Case> attention_cases() {
                                                                                                   {0, 8, 1},
                                                                                                   {300, 5, 1},
                                                                                                   {9, 130, 1}}) {
-        for (const DType dtype : {DType::fp32, DType::bf16}) {
+        for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
             const DType other = dtype == DType::fp32 ? DType::bf16 : DType::fp32;
             const Case plain{.dtype = dtype, .output_dtype = dtype, .rows = rows, .in = head_size, .out = key_heads};
             cases.push_back(plain);

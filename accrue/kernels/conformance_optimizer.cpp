@@ -43,10 +43,10 @@ Matrix copy_of(const Case& tried) {
 // The copy must be the device's own weight, rounded: compared with nothing but itself.
 Outcome roundings(Matrix& weights, const Matrix& copy) {
     Outcome outcome{.name = "copy minus rounded weight", .values = {}};
+    Matrix rounded = copy;
     for (int64_t i = 0; i < weights.columns(); ++i) {
-        const auto weight = static_cast<float>(weights.at(0, i));
-        outcome.values.push_back(copy.at(0, i) -
-                                 (copy.dtype() == DType::bf16 ? static_cast<float>(Bf16(weight)) : weight));
+        rounded.set(0, i, weights.at(0, i));
+        outcome.values.push_back(copy.at(0, i) - rounded.at(0, i));
     }
     return outcome;
 }

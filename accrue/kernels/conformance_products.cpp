@@ -208,7 +208,7 @@ Outcomes add_bias_grad(Kernels& kernels, const Case& tried) {
 
 // Shapes that are long in one or two directions, so that a device has to cut them up.
 std::vector<Case> long_and(std::vector<Case> cases) {
-    for (const DType dtype : {DType::fp32, DType::bf16}) {
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
         cases.push_back({.dtype = dtype, .rows = 3, .in = 2100, .out = 50});
         cases.push_back({.dtype = dtype, .rows = 2100, .in = 20, .out = 30});
         cases.push_back({.dtype = dtype, .rows = 1600, .in = 1030, .out = 1, .held = true, .integers = true});
@@ -227,11 +227,11 @@ std::vector<Case> some_of(const std::vector<Case>& cases) {
     return some;
 }
 
-// Long shapes too, and bf16 with weights in fp32.
+// Long shapes too, and weights in fp32 beside what is narrower.
 std::vector<Case> weight_cases() {
     std::vector<Case> cases = long_and(usual_cases());
     for (Case tried : long_and(usual_cases())) {
-        if (tried.dtype == DType::bf16) {
+        if (tried.dtype != DType::fp32) {
             tried.fp32_weight = true;
             cases.push_back(tried);
         }

@@ -77,15 +77,16 @@ Outcomes cross_entropy(Kernels& kernels, const Case& tried) {
     Matrix losses_only = Matrix::poison(dense, DType::fp32, 1, tried.rows);
     Matrix losses_in_place = Matrix::poison(dense, DType::fp32, 1, tried.rows);
     Matrix d_logits = Matrix::poison(tried, tried.output_dtype, tried.rows, tried.out);
-    kernels.run(op::CrossEntropy{logits.floats(), row_of(targets), losses.floats(), d_logits.any()});
+    const auto scale = static_cast<float>(tried.loss_scale);
+    kernels.run(op::CrossEntropy{logits.floats(), row_of(targets), losses.floats(), d_logits.any(), scale});
     kernels.run(op::CrossEntropy{logits.floats(), row_of(targets), losses_only.floats(), {}});
-    kernels.run(op::CrossEntropy{logits.floats(), row_of(targets), losses_in_place.floats(), logits.any()});
+    kernels.run(op::CrossEntropy{logits.floats(), row_of(targets), losses_in_place.floats(), logits.any(), scale});
     Outcomes outcomes{by_row(dense, "d_logits", d_logits), by_row(dense, "d_logits in place", logits),
                       compared(dense, "losses", losses), compared(dense, "losses only", losses_only),
                       compared(dense, "losses in place", losses_in_place)};
     // Logits of 200 are known to 2^-17 and so are their differences to the logarithm of the sum.
     for (Outcome& outcome : outcomes) {
-        outcome.at_least = 0x1p-15;
+        outcome.at_least = 0x1p-15 * static_cast<double>(tried.loss_scale);
     }
     for (size_t i = 2; i < outcomes.size(); ++i) {
         outcomes[i].row_columns = 1;

@@ -19,6 +19,9 @@ public:
     };
     // A micro-batch of these grains begins. Each grain of a window comes once.
     virtual void begin(std::span<const Grain> grains) = 0;
+    // What the gradient of each loss is multiplied by where it begins, a power of two: 1, unless number formats are too narrow
+    // for what is small. The sums take it out again (SumView::unscale); losses stay as they are.
+    [[nodiscard]] virtual int64_t loss_scale() const = 0;
     // The place for a grain's gradient of one tensor (its number among the trained ones). The grain is of the micro-batch
     // that has begun.
     [[nodiscard]] virtual SumView sum_of(int64_t grain, int64_t tensor) = 0;

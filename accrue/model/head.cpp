@@ -70,7 +70,8 @@ void run_loss(const Pass& pass, const LinearParameters& head, const HeadRows& ro
             op::CrossEntropy{.logits = here,
                              .targets = some.targets,
                              .losses = some.losses,
-                             .d_logits = d_logits.empty() ? AnyView{} : d_logits.slice_rows(first, count)});
+                             .d_logits = d_logits.empty() ? AnyView{} : d_logits.slice_rows(first, count),
+                             .scale = d_logits.empty() ? 1.0F : static_cast<float>(pass.sink->loss_scale())});
     }
 }
 

@@ -64,7 +64,8 @@ public:
     [[nodiscard]] virtual const Choices& choices() const = 0;
 
     // Adds the gradient of the loss, summed over counted tokens, of each grain to the sink. Products never cross a
-    // grain, and each row's bits are its own: the result is the same however grains are put together.
+    // grain, and each row's bits are its own: the result is the same however grains are put together. The gradient
+    // begins multiplied by the sink's loss scale, and so it arrives there.
     virtual void forward_backward(const TokenBatch& batch, const Weights& weights, GradientSink& sink) = 0;
 
     // The loss of each row, 0 where the target is not counted. No dropout.

@@ -47,6 +47,9 @@ struct Metrics {
         "noise_scale", "tokens at which noise and signal of the gradient are equal; null if no signal shows", nullable};
     static constexpr Metric kSkipped = {"skipped",
                                         "whether the weights stayed: a gradient is not finite, or no token counts"};
+    static constexpr Metric kLossScale = {
+        "loss_scale", "of the window, with compute.dtype = \"fp16\"; halves where a window is skipped for it",
+        sometimes};
     static constexpr Metric kReplays = {"replays", "times the window was computed again, because its sums overflowed"};
     static constexpr Metric kWeightsHash = {"weights_hash", "checksum of all weights, at checkpoints", sometimes};
     static constexpr Metric kSeconds = {"seconds", "of the step", always, with_machine};
@@ -83,6 +86,7 @@ struct Metrics {
                                         kGrainNormVariance,
                                         kNoiseScale,
                                         kSkipped,
+                                        kLossScale,
                                         kReplays,
                                         kWeightsHash,
                                         kSeconds,

@@ -23,6 +23,7 @@ struct MetricsRow {
     double clipped = kNothing;  // 1 or nothing
     double noise_scale = kNothing;
     double skipped = kNothing;  // 1 or nothing
+    double loss_scale = kNothing;
     double replays = kNothing;
     double seconds = kNothing;
     double tokens_per_second = kNothing;

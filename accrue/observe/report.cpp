@@ -55,8 +55,9 @@ std::string figures_html(const RunFigures& run) {
            figure_html("Tokens per second, median", short_number_text(run.tokens_per_second.median())) +
            figure_html("Updates per hour, median", short_number_text(run.updates_per_hour.median())) +
            figure_html("Peak memory", bytes_text(run.peak_bytes)) +
-           figure_html("Skipped windows", number_text(run.skipped)) + figure_html("Replays", number_text(run.replays)) +
-           "</section>\n";
+           figure_html("Skipped windows", number_text(run.skipped)) +
+           (run.loss_scale.count > 0 ? figure_html("Loss scale", number_text(run.loss_scale.last)) : "") +
+           figure_html("Replays", number_text(run.replays)) + "</section>\n";
 }
 
 // Which value of a step a chart shows, and how.
@@ -154,6 +155,9 @@ private:
 
 std::string note_of(const MetricsRow& row) {
     std::string note = std::isnan(row.skipped) ? "" : "skipped ";
+    note += row.skipped > 0 && !std::isnan(row.loss_scale)
+                ? fmt::format("at loss scale {} ", number_text(row.loss_scale))
+                : "";
     note += std::isnan(row.clipped) ? "" : "clipped ";
     note += row.replays > 0 ? fmt::format("replays: {}", number_text(row.replays)) : "";
     return note;

@@ -89,6 +89,20 @@ TEST_F(ReportTest, FiguresAreThoseOfTheMetrics) {
     EXPECT_THAT(html, Not(HasSubstr("class=\"notice\"")));
 }
 
+TEST_F(ReportTest, WhereLossesAreScaledTheScaleIsShown) {
+    write_run();
+    EXPECT_THAT(page(), AllOf(Not(HasSubstr("Loss scale")), HasSubstr("<td>skipped </td>")));
+    Line skipped = line(5, 4.5, 1);
+    skipped["skipped"] = true;
+    skipped["loss_scale"] = 2048;
+    MetricsFile(path_).append(skipped);
+    Line good = line(6, 4.5, 1);
+    good["loss_scale"] = 1024;
+    MetricsFile(path_).append(good);
+    EXPECT_THAT(page(), AllOf(HasSubstr(figure("Loss scale", "1,024")),
+                              HasSubstr("<td>skipped at loss scale 2,048 </td>"), HasSubstr("<td></td>")));
+}
+
 TEST_F(ReportTest, ValidationBeforeTheFirstStepIsTheFirstFigureAndAPointAtStepZero) {
     Line first = line(1, 5.5, 2.0);
     first["validation_loss_before"] = 5.625;

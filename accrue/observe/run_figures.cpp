@@ -56,6 +56,7 @@ void RunFigures::add(const MetricsRow& row) {
     add_to(tokens, row.tokens);
     add_to(seconds, row.seconds);
     add_to(skipped, row.skipped);
+    loss_scale.add(row.loss_scale);
     add_to(replays, row.replays);
     peak_bytes = std::fmax(peak_bytes, row.peak_bytes);  // of two, the one that is a number
     tokens_per_second.add(row.tokens_per_second);

@@ -48,6 +48,7 @@ struct RunFigures {
     double tokens = 0;
     double seconds = 0;
     double skipped = 0;
+    FirstAndLast loss_scale;
     double replays = 0;
     double peak_bytes = kNothing;
     ThinnedValues tokens_per_second;

@@ -51,9 +51,9 @@ DeviceName chosen_device(const Settings& settings, const std::shared_ptr<const M
 }
 
 void check_dtype(const Settings::Compute& compute) {
-    if (compute.dtype == DType::fp16 && compute.device->kind != DeviceKind::cuda) {
-        throw Error(cat("compute.dtype is \"fp16\", which only GPUs compute, and compute.device is \"",
-                        text_of(*compute.device),
+    if (compute.dtype == DType::fp16 && compute.device->kind == DeviceKind::cpu) {
+        throw Error(cat("compute.dtype is \"fp16\", which only GPUs compute (and, slowly, \"reference\"), and ",
+                        "compute.device is \"", text_of(*compute.device),
                         "\". Use \"bf16\", which has the range of fp32 and takes as little."));
     }
 }

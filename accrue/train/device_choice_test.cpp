@@ -97,13 +97,14 @@ TEST(DeviceChoiceTest, APlanMayBeMadeForAGpuThatIsNotThere) {
     EXPECT_EQ(settled(with("compute.device=cuda:99"), DeviceUse::plan), "cuda:99");
 }
 
-TEST(DeviceChoiceTest, HalvesAreForGpusOnly) {
+TEST(DeviceChoiceTest, HalvesAreNotForTheProcessor) {
     Settings settings = with("compute.dtype=fp16");
-    for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::reference}) {
-        settings.compute.device = kind;
-        EXPECT_THAT(refusal([&] { (void)settled(settings); }),
-                    HasSubstr("compute.dtype is \"fp16\", which only GPUs compute, and compute.device is "));
-    }
+    settings.compute.device = DeviceKind::cpu;
+    EXPECT_THAT(refusal([&] { (void)settled(settings); }),
+                HasSubstr("compute.dtype is \"fp16\", which only GPUs compute (and, slowly, \"reference\"), and "
+                          "compute.device is \"cpu\". Use \"bf16\""));
+    settings.compute.device = DeviceKind::reference;
+    EXPECT_EQ(settled(settings), "reference");
     settings.compute.device = DeviceKind::cuda;
     EXPECT_EQ(settled(settings, DeviceUse::plan), "cuda");
 }

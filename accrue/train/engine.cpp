@@ -97,7 +97,8 @@ Engine::Rules rules_of(const Settings& settings, int64_t longest_sample) {
             .beta2 = optimizer.beta2,
             .beta2_half_life_tokens = static_cast<double>(optimizer.beta2_half_life_tokens),
             .clip_norm = optimizer.clip_norm,
-            .rounding_seed = seed_for(settings, kSumRounding)};
+            .rounding_seed = seed_for(settings, kSumRounding),
+            .loss_scale_steps = settings.compute.dtype == DType::fp16 ? settings.compute.loss_scale_steps : 0};
 }
 
 }  // namespace
@@ -163,6 +164,7 @@ Engine::Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_
       rules(rules_of(settings, longest_sample)),
       dtype_(settings.compute.dtype),
       master_(take_matrix<float>(kernels.arena(), 1, model->parameters().flat_elements)) {
+    state.loss_scale.value = rules.loss_scale_steps > 0 ? settings.compute.loss_scale : LossScale::kSmallest;
     weights.master = master_.view;
     fill_zero(kernels, master_.block);
     choose(choices);
@@ -199,11 +201,12 @@ WindowRecord Engine::record_of(const Window& window, std::optional<int64_t> coun
             .rate = rules.rate_of(window, tokens) * rules.schedule.factor(state.step),
             .beta2 = rules.beta2_of(tokens),
             .rounding_seed = rounding_seed(),
+            .loss_scale = state.loss_scale.value,
             .counted_tokens = counted_tokens};
 }
 
 void Engine::open(WindowRecord record) {
-    sum.open(record.window.grains(), record.units, record.rounding_seed);
+    sum.open(record.window.grains(), record.units, record.rounding_seed, record.loss_scale);
     state.open = std::move(record);
 }
 

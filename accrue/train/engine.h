@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "accrue/accumulate/gradient_sum.h"
+#include "accrue/accumulate/loss_scale.h"
 #include "accrue/accumulate/window.h"
 #include "accrue/accumulate/window_record.h"
 #include "accrue/kernels/device.h"
@@ -49,6 +50,8 @@ struct Engine {
         double beta2_half_life_tokens = 0;
         double clip_norm = 0;
         uint64_t rounding_seed = 0;  // of stochastic sums
+        // Good windows in a row after which the loss scale doubles; 0 = losses are not scaled: only fp16 needs it.
+        int64_t loss_scale_steps = 0;
 
         // Must the counted tokens of a window be known before its rate and its beta2 are?
         [[nodiscard]] bool need_tokens_of(const Window& taken) const;
@@ -64,6 +67,7 @@ struct Engine {
         Units units;  // from the last applied step; empty before the first
         int64_t skipped_in_a_row = 0;
         int64_t tokens = 0;                     // counted so far
+        LossScale loss_scale = {};              // of the next window, or of the one that is open
         std::optional<WindowRecord> open = {};  // the window whose grains the sums hold, before its update
     } state;
 

@@ -44,6 +44,7 @@ nlohmann::ordered_json metrics_line(const StepReport& report, const StepSurround
     put(line, Metrics::kGrainNormVariance, report.grains.norm_variance);
     put(line, Metrics::kNoiseScale, report.grains.noise_scale);
     put(line, Metrics::kSkipped, report.skipped);
+    put(line, Metrics::kLossScale, report.loss_scale);
     put(line, Metrics::kReplays, report.replays);
     put(line, Metrics::kWeightsHash, around.weights_hash);
     put(line, Metrics::kSeconds, report.seconds);

@@ -17,7 +17,7 @@ Units first_units(Engine& engine, const BatchSource& data, const Window& window)
     for (int64_t grain = 0; grain < window.grains(); ++grain) {
         const TokenBatch batch = data.load(window, std::span(&grain, 1));
         if (std::any_of(batch.targets.begin(), batch.targets.end(), [](int32_t target) { return target >= 0; })) {
-            GradientProbe probe(shapes, window.grains(), engine.kernels);
+            GradientProbe probe(shapes, window.grains(), engine.kernels, engine.state.loss_scale.value);
             engine.model->forward_backward(batch, engine.weights_to_read(), probe);
             return Units::first(probe.ledger().largest());
         }

@@ -63,7 +63,8 @@ void rehearse(Engine& engine, int64_t longest_sample) {
     std::iota(all.begin(), all.end(), 0);
     const TokenBatch batch = samples.load(window, all);
     for (int i = 0; i < kTimes; ++i) {
-        engine.sum.open(grains, Units::first(std::vector<float>(engine.sum.tensors().size(), 1.0F)));
+        engine.sum.open(grains, Units::first(std::vector<float>(engine.sum.tensors().size(), 1.0F)), 0,
+                        engine.state.loss_scale.value);
         engine.model->forward_backward(batch, engine.weights_to_read(), engine.sum);
         (void)engine.sum.ledger();
     }

@@ -1,11 +1,13 @@
 #include "accrue/train/settings.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 
 #include <toml++/toml.h>
 
+#include "accrue/accumulate/loss_scale.h"
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/train/nearest.h"
@@ -206,6 +208,10 @@ Settings Reader::finished() const {
     }
     if (!given_.contains("optimizer.rate") && result.model.preset == "tiny") {
         result.optimizer.rate = kTinyRate;
+    }
+    if (const int64_t scale = result.compute.loss_scale; !LossScale::is_possible(scale)) {
+        throw Error(cat(given_.at("compute.loss_scale").where, ": compute.loss_scale is ", scale,
+                        ", but must be a power of two, such as ", std::bit_floor(static_cast<uint64_t>(scale)), "."));
     }
     auto& schedule = result.schedule;
     const auto warmup = given_.find("schedule.warmup_steps");

@@ -94,6 +94,8 @@ struct Settings {
         std::optional<ByteSize> memory = {};
         std::optional<Recompute> recompute = {};
         std::string instruction_set;  // the device's word; "" = the best it has
+        int64_t loss_scale = 1024;
+        int64_t loss_scale_steps = 2000;
         bool operator==(const Compute&) const = default;
     } compute;
     struct Run {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "accrue/accumulate/loss_scale.h"
 #include "accrue/model/families.h"
 
 namespace accrue {
@@ -242,7 +243,8 @@ std::vector<Setting> compute_settings() {
              "where to compute; auto = a GPU that has room, else the processor; \"reference\" is slow and plain"},
         {.name = "dtype",
          .place = [](Settings& s) -> SettingPlace { return WordPlace(s.compute.dtype); },
-         .meaning = "number format of activations and of the weights in products; fp16 on GPUs only"},
+         .meaning =
+             "number format of activations and of the weights in products; fp16 on GPUs, and slowly on \"reference\""},
         {.name = "threads",
          .place = [](Settings& s) -> SettingPlace { return &s.compute.threads; },
          .meaning = "0 = all",
@@ -260,6 +262,14 @@ std::vector<Setting> compute_settings() {
          .place = [](Settings& s) -> SettingPlace { return &s.compute.instruction_set; },
          .meaning = "the widest vector instructions to use; \"\" = the best there is",
          .texts = {"", "avx2", "avx512", "avx512-bf16", "amx"}},
+        {.name = "loss_scale",
+         .place = [](Settings& s) -> SettingPlace { return &s.compute.loss_scale; },
+         .meaning = "fp16: what gradients are multiplied by at first, a power of two; it then follows their size",
+         .bounds = {.at_least = LossScale::kSmallest, .at_most = LossScale::kLargest}},
+        {.name = "loss_scale_steps",
+         .place = [](Settings& s) -> SettingPlace { return &s.compute.loss_scale_steps; },
+         .meaning = "fp16: steps in a row without an overflow after which the loss scale doubles",
+         .bounds = {.at_least = 1, .limit = kMostSteps}},
     };
 }
 

@@ -85,7 +85,7 @@ TEST_F(SettingsTest, TheListOfKeysIsFrozen) {
         "optimizer.weight_decay optimizer.clip_norm optimizer.moments "
         "schedule.kind schedule.steps schedule.warmup_steps schedule.final_fraction schedule.decay_fraction "
         "compute.device compute.dtype compute.threads compute.sums compute.memory compute.recompute "
-        "compute.instruction_set "
+        "compute.instruction_set compute.loss_scale compute.loss_scale_steps "
         "run.folder run.seed run.checkpoint_steps run.keep_checkpoints run.evaluate_steps ");
 }
 
@@ -162,7 +162,9 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
                     .sums = SumKind::fp32,
                     .memory = parse_byte_size("1.5 TB"),
                     .recompute = Recompute::block,
-                    .instruction_set = "avx512-bf16"},
+                    .instruction_set = "avx512-bf16",
+                    .loss_scale = 32,
+                    .loss_scale_steps = 10},
         .run = {.folder = "/run",
                 .seed = 9223372036854775807,
                 .checkpoint_steps = 1,
@@ -326,6 +328,8 @@ TEST_F(SettingsTest, ATextThatIsNotInTheListIsRefusedWithTheList) {
     EXPECT_THAT(override_error("compute.device=cuda:x"),
                 HasSubstr("must be \"auto\", \"cpu\", \"cuda\", \"cuda:1\" (and so on) or \"reference\""));
     EXPECT_THAT(override_error("compute.dtype=fp8"), HasSubstr("must be \"bf16\", \"fp32\" or \"fp16\""));
+    EXPECT_THAT(override_error("compute.loss_scale=1000"),
+                HasSubstr("compute.loss_scale is 1000, but must be a power of two, such as 512."));
     EXPECT_THAT(override_error("compute.sums=double"),
                 HasSubstr("must be \"exact\", \"fp32\", \"bf16\", \"bf16-stochastic\" or \"bf16-kahan\""));
     for (const char* size : {"lots", "16 apples", "-1GiB", "0GiB", "\"\""}) {

@@ -138,6 +138,9 @@ Json state_json(const Engine& engine, const std::string& definition, const std::
                  {"beta2_power", counters.beta2_power},
                  {"definition", Json::parse(definition)},
                  {"model_config", engine.spec->config_json()}};
+    if (engine.rules.loss_scale_steps > 0) {
+        json["loss_scale"] = {{"value", state.loss_scale.value}, {"good_windows", state.loss_scale.good_windows}};
+    }
     if (numerics) {
         json["numerics"] = Json::parse(to_json(*numerics));
     }
@@ -177,6 +180,20 @@ void check_definition(const std::filesystem::path& checkpoint, const Json& store
                             ", this run has ", value.dump(), ". Start a new run, or put the setting back."));
         }
     }
+}
+
+// Where a checkpoint tells no scale, losses were not scaled, or go on with the scale that a run begins with.
+LossScale stored_loss_scale(const std::filesystem::path& checkpoint, const Json& state, const LossScale& otherwise) {
+    if (!state.contains("loss_scale")) {
+        return otherwise;
+    }
+    const Json& stored = state.at("loss_scale");
+    const LossScale scale{.value = stored.at("value"), .good_windows = stored.at("good_windows")};
+    if (!LossScale::is_possible(scale.value)) {
+        throw Error(cat(checkpoint.string(), " has the loss scale ", scale.value, ", which is no power of two from ",
+                        LossScale::kSmallest, " to ", LossScale::kLargest, "."));
+    }
+    return scale;
 }
 
 }  // namespace
@@ -250,7 +267,8 @@ void load_state(Engine& engine, const std::string& definition, const CheckpointR
                     .position = {.epoch = json.at("epoch"), .place = json.at("place")},
                     .units = Units(json.at("units").get<std::vector<int32_t>>()),
                     .skipped_in_a_row = json.at("skipped_in_a_row"),
-                    .tokens = json.at("tokens")};
+                    .tokens = json.at("tokens"),
+                    .loss_scale = stored_loss_scale(checkpoint, json, engine.state.loss_scale)};
     if (has_open_window(json)) {
         const SafetensorsFile& window = reader.file("window");
         restore_window(engine, json, window);

@@ -89,11 +89,30 @@ void require_all_grains(const GrainLedger& ledger, const WindowRecord& record) {
     }
 }
 
+// Is the loss scale to blame for a bad value, as far as one can see? Losses are not scaled: where one is not finite, no scale
+// helps.
+bool is_scale_too_large(const Engine& engine, const GrainLedger& ledger) {
+    return engine.state.loss_scale.can_fall() && ledger.first_bad() && std::isfinite(ledger.loss_sum());
+}
+
+// What a bad value means where losses are scaled.
+std::string scale_text(const Engine& engine, const GrainLedger& ledger) {
+    const LossScale& scale = engine.state.loss_scale;
+    if (engine.rules.loss_scale_steps == 0) {
+        return "";
+    }
+    if (!std::isfinite(ledger.loss_sum())) {
+        return cat("; the loss is not finite either, so that no loss scale helps (it stays at ", scale.value, ")");
+    }
+    return scale.can_fall() ? cat("; the loss scale falls from ", scale.value, " to ", scale.halved().value)
+                            : cat("; the loss scale cannot fall below ", scale.value);
+}
+
 // Why a window must not change the weights; empty = it may.
 std::string reason_to_skip(const Engine& engine, const GrainLedger& ledger) {
     if (const auto bad = ledger.first_bad()) {
         return cat("grain ", bad->grain, " has a gradient that is not finite, first in ",
-                   engine.model->parameters().of_gradient(bad->tensor).name);
+                   engine.model->parameters().of_gradient(bad->tensor).name, scale_text(engine, ledger));
     }
     if (ledger.counted_tokens() == 0) {
         return "it counts no token";
@@ -139,6 +158,10 @@ StepReport report_of(const Engine& engine, const GrainTimes& times) {
                       .grain_seconds_max = times.max,
                       .data_wait_seconds = times.data_wait};
     report.skipped = !report.skip_reason.empty();
+    report.lowers_loss_scale = is_scale_too_large(engine, ledger);
+    if (engine.rules.loss_scale_steps > 0) {
+        report.loss_scale = record.loss_scale;
+    }
     if (const auto bad = ledger.first_bad()) {
         report.bad_grain = bad->grain;
     }
@@ -148,9 +171,24 @@ StepReport report_of(const Engine& engine, const GrainTimes& times) {
     return report;
 }
 
+// Windows that only found a smaller loss scale say nothing about the run: they neither count as bad nor as good.
+void count_skips(Engine& engine, const StepReport& report) {
+    Engine::State& state = engine.state;
+    if (report.lowers_loss_scale) {
+        state.loss_scale = state.loss_scale.halved();
+        return;
+    }
+    const bool is_bad = report.skipped && (report.bad_grain || report.tokens > 0);
+    state.skipped_in_a_row = is_bad ? state.skipped_in_a_row + 1 : 0;
+    if (is_bad) {
+        state.loss_scale = state.loss_scale.after_bad_window();
+    } else if (!report.skipped && engine.rules.loss_scale_steps > 0) {
+        state.loss_scale = state.loss_scale.after_good_window(engine.rules.loss_scale_steps);
+    }
+}
+
 void close_window(Engine& engine, const StepReport& report) {
-    const bool broken = report.skipped && (report.bad_grain || report.tokens > 0);
-    engine.state.skipped_in_a_row = broken ? engine.state.skipped_in_a_row + 1 : 0;
+    count_skips(engine, report);
     engine.state.tokens += report.tokens;
     engine.state.position = report.window.next();
     engine.state.step = report.step;

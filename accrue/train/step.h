@@ -27,7 +27,9 @@ struct StepReport {
     GrainStatistics grains = {};
     bool skipped = false;
     std::string skip_reason = {};
-    std::optional<int64_t> bad_grain = {};  // the lowest with a NaN or an infinity
+    std::optional<int64_t> bad_grain = {};   // the lowest with a NaN or an infinity
+    std::optional<int64_t> loss_scale = {};  // of the window; nothing where losses are not scaled
+    bool lowers_loss_scale = false;          // skipped because of it, and no sign that the gradient itself is bad
     int64_t replays = 0;
 
     double seconds = 0;

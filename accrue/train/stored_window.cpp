@@ -75,7 +75,7 @@ void restore_window(Engine& engine, const Json& state, const SafetensorsFile& fi
     WindowRecord record =
         is_version_1 ? record_of_version_1(engine, state) : window_record_of(state.at("window").dump());
     engine.sum.restore(is_version_1 ? read_arrays(file, tensors) : read_ledger(file, record.window.grains(), tensors),
-                       record.units, record.rounding_seed);
+                       record.units, record.rounding_seed, record.loss_scale);
     engine.state.open = std::move(record);
 }
 

@@ -5,7 +5,8 @@
 
 namespace accrue {
 
-// Threads and vector instructions: every operation by what cpu/linear.h and cpu/elementwise.h offer.
+// Threads and vector instructions: every operation by what cpu/linear.h and cpu/elementwise.h offer. Computes no fp16, and so
+// knows no loss scale: CrossEntropy::scale and SumView::unscale must be 1.
 class CpuKernels final : public Kernels {
 public:
     // The pool and the arena must outlive it.

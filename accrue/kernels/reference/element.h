@@ -9,20 +9,45 @@
 
 namespace accrue::reference {
 
-// Element (r, c) of a matrix of either dtype.
+// Element (r, c) of a matrix of any dtype.
 [[nodiscard]] inline double value(const AnyConstView& view, int64_t r, int64_t c) {
     const int64_t place = r * view.stride + c;
-    return view.dtype == DType::fp32 ? static_cast<const float*>(view.data)[place]
-                                     : static_cast<float>(static_cast<const Bf16*>(view.data)[place]);
+    switch (view.dtype) {
+        case DType::bf16:
+            return static_cast<float>(static_cast<const Bf16*>(view.data)[place]);
+        case DType::fp16:
+            return static_cast<float>(static_cast<const Fp16*>(view.data)[place]);
+        default:
+            return static_cast<const float*>(view.data)[place];
+    }
+}
+
+// What a number becomes as an element of that dtype: rounded to fp32, and then to the dtype.
+[[nodiscard]] inline float rounded(double x, DType dtype) {
+    const auto narrow = static_cast<float>(x);
+    switch (dtype) {
+        case DType::bf16:
+            return static_cast<float>(Bf16(narrow));
+        case DType::fp16:
+            return static_cast<float>(Fp16(narrow));
+        default:
+            return narrow;
+    }
 }
 
 // Writes element (r, c), rounded to fp32 and then to the dtype of the view.
 inline void store(const AnyView& view, int64_t r, int64_t c, double x) {
     const int64_t place = r * view.stride + c;
-    if (view.dtype == DType::fp32) {
-        static_cast<float*>(view.data)[place] = static_cast<float>(x);
-    } else {
-        static_cast<Bf16*>(view.data)[place] = Bf16(static_cast<float>(x));
+    const auto narrow = static_cast<float>(x);
+    switch (view.dtype) {
+        case DType::bf16:
+            static_cast<Bf16*>(view.data)[place] = Bf16(narrow);
+            break;
+        case DType::fp16:
+            static_cast<Fp16*>(view.data)[place] = Fp16(narrow);
+            break;
+        default:
+            static_cast<float*>(view.data)[place] = narrow;
     }
 }
 
@@ -69,9 +94,9 @@ inline void add_to_bf16(const SumView& sum, int64_t place, float x) {
                   : added_by_chance(element, x, random_bits(sum.rounding_key, static_cast<uint64_t>(place)) >> 16);
 }
 
-// Adds a grain's total of element (r, c) to the window's sum and to the grain's record.
+// Adds a grain's total of element (r, c), without its loss scale, to the window's sum and to the grain's record.
 inline void add(const SumView& sum, int64_t r, int64_t c, double total) {
-    const auto x = static_cast<float>(total);
+    const float x = static_cast<float>(total) * sum.unscale;
     if (!std::isfinite(x)) {
         sum.record->not_finite = true;
         return;

@@ -7,7 +7,7 @@ namespace {
 // Weight [o, i] as a factor beside a matrix of that dtype.
 double factor_of(const WeightView& weight, DType beside, int64_t o, int64_t i) {
     const double element = value(weight, o, i);
-    return beside == DType::bf16 ? static_cast<float>(Bf16(static_cast<float>(element))) : element;
+    return beside == DType::fp32 ? element : rounded(element, beside);
 }
 
 double linear_element(AnyConstView input, const WeightView& weight, View<const float> bias, int64_t r, int64_t o) {
