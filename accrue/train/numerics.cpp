@@ -52,6 +52,7 @@ Settings probe_settings(Settings settings, int64_t tokens) {
     settings.data.sequence_length = tokens;
     settings.window = {.samples = kProbeSamples, .tokens = 0, .grain_samples = kProbeSamples, .micro_batch_grains = 1};
     settings.compute.recompute.reset();
+    settings.compute.host_state = HostState::none;
     settings.run.seed = static_cast<int64_t>(kProbeSeed);
     return settings;
 }
