@@ -18,6 +18,7 @@
 #include "accrue/train/inputs.h"
 #include "accrue/train/load_ahead.h"
 #include "accrue/train/loader.h"
+#include "accrue/train/planner.h"
 #include "accrue/train/settings_words.h"
 #include "accrue/train/step.h"
 
@@ -31,6 +32,7 @@ struct Request {
     std::string sums = "exact";
     std::string recompute = "nothing";
     std::string moments = "fp32";
+    std::string host_state = "none";
     int64_t sequence = 1024;
     int64_t samples = 64;      // of a window
     int64_t grain = 8;         // samples
@@ -55,6 +57,7 @@ Settings settings_of(const Request& request) {
     settings.optimizer.moments = value_of_word<MomentFormat>(request.moments).value();
     settings.compute.dtype = value_of_word<DType>(request.dtype).value();
     settings.compute.sums = value_of_word<SumKind>(request.sums).value();
+    settings.compute.host_state = value_of_word<HostState>(request.host_state).value();
     settings.compute.recompute = value_of_word<Recompute>(request.recompute).value();
     return settings;
 }
@@ -80,10 +83,12 @@ int run(const Request& request) {
     Pool pool(4);
     const auto data = random_words(*model, request.samples * (request.steps + 4), request.sequence);
     const Loader loader(*data, SampleOrder(SampleOrder::Kind::sequential, 1, data->size()));
-    Arena arena(make_cuda_backing(0, request.arena_gib << 30));
-    const auto kernels = make_cuda_kernels(0, arena);
     Choices choices = choices_of(settings, model->blocks());
     choices.waiting_grains = request.waiting;
+    const DeviceChoice gpu{.name = DeviceKind::cuda};
+    const ArenaPlan plan = plan_arena(settings, model, request.sequence, pool.threads(), choices);
+    Arena arena(make_backing(gpu, request.arena_gib << 30), make_host_part(gpu, plan.host_bytes, {.pool = &pool}));
+    const auto kernels = make_cuda_kernels(0, arena);
     Engine engine(settings, model, request.sequence, *kernels, choices);
     initialize_weights(engine.model->parameters(), 1, engine.put_weights(), {.pool = &pool});
     engine.refresh_copy();
@@ -117,9 +122,9 @@ int run(const Request& request) {
     std::ranges::sort(seconds);
     const double median = seconds[seconds.size() / 2];
     const double tokens = static_cast<double>(request.samples * request.sequence);
-    fmt::print("{} {} {} sums, {}, moments {}: micro-batch {} grain {} waiting {}: {:9.0f} tokens/s, {:8.3f} ms a micro-batch, "
+    fmt::print("{} {} {} sums, {}, moments {}, host state {}: micro-batch {} grain {} waiting {}: {:9.0f} tokens/s, {:8.3f} ms a micro-batch, "
                "best {:8.1f} worst {:8.1f} ms a window, host {:6.1f} ms, arena {:6.2f} GiB, loss {:.5f}, replays {}, weights {}\n",
-               request.model, request.dtype, request.sums, request.recompute, request.moments, request.micro_batch,
+               request.model, request.dtype, request.sums, request.recompute, request.moments, request.host_state, request.micro_batch,
                request.grain, request.waiting, tokens / median,
                1000 * median * static_cast<double>(request.micro_batch) / static_cast<double>(request.samples),
                1000 * seconds.front(), 1000 * seconds.back(), 1000 * host,
@@ -142,6 +147,7 @@ int main(int argc, char** argv) {
     app.add_option("--sums", request.sums);
     app.add_option("--recompute", request.recompute);
     app.add_option("--moments", request.moments);
+    app.add_option("--host-state", request.host_state);
     app.add_option("--sequence", request.sequence);
     app.add_option("--samples", request.samples);
     app.add_option("--grain", request.grain);

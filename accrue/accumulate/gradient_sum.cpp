@@ -8,13 +8,24 @@
 #include "accrue/base/random.h"
 
 namespace accrue {
+namespace {
 
-GradientSum::GradientSum(std::vector<SumTensor> tensors, int64_t flat_elements, SumKind kind, Kernels& kernels)
+// What waits begins at whole pieces of so many bytes.
+int64_t aligned(int64_t bytes) {
+    constexpr int64_t kAlignment = 256;
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+GradientSum::GradientSum(std::vector<SumTensor> tensors, int64_t flat_elements, SumKind kind, Kernels& kernels,
+                         Arena& memory)
     : tensors_(std::move(tensors)),
       flat_elements_(flat_elements),
       kind_(kind),
       kernels_(kernels),
-      sums_(kernels.arena().take(flat_elements * bytes_of(kind))),
+      memory_(memory),
+      sums_(memory.take(flat_elements * bytes_of(kind))),
       incomplete_(kernels, std::ssize(tensors_)) {}
 
 void GradientSum::let_wait(int64_t grains) {
@@ -31,7 +42,8 @@ void GradientSum::let_wait(int64_t grains) {
     waiting_memory_ = {};
     places_ = places;
     if (places > 0) {
-        waiting_memory_ = kernels_.arena().take(places * (place_bytes() + tiles * traits.waiting_tile_bytes));
+        waiting_memory_ =
+            kernels_.arena().take(places * place_bytes() + aligned(places * tiles * traits.waiting_tile_bytes));
     }
 }
 
@@ -49,8 +61,7 @@ std::byte* GradientSum::start_of(const SumTensor& tensor) const {
 }
 
 int64_t GradientSum::place_bytes() const {
-    constexpr int64_t kAlignment = 256;
-    return (flat_elements_ * static_cast<int64_t>(sizeof(float)) + kAlignment - 1) / kAlignment * kAlignment;
+    return aligned(flat_elements_ * static_cast<int64_t>(sizeof(float)));
 }
 
 // Grains that find no place add what waits first; a micro-batch of more grains than there are places does not wait.

@@ -25,8 +25,11 @@ class MeanGradient;
 // when grains come in their order, whatever the micro-batches.
 class GradientSum final : public GradientSink {
 public:
-    // Takes flat_elements sums from the arena of the kernels. One tensor for each that is trained.
-    GradientSum(std::vector<SumTensor> tensors, int64_t flat_elements, SumKind kind, Kernels& kernels);
+    // Takes flat_elements sums from `memory`: the arena of the kernels, or the piece of it that lies on the host. One tensor
+    // for each that is trained.
+    GradientSum(std::vector<SumTensor> tensors, int64_t flat_elements, SumKind kind, Kernels& kernels, Arena& memory);
+    GradientSum(std::vector<SumTensor> tensors, int64_t flat_elements, SumKind kind, Kernels& kernels)
+        : GradientSum(std::move(tensors), flat_elements, kind, kernels, kernels.arena()) {}
 
     // Takes memory in which the gradients of so many grains may wait to be added in one pass, or gives it back. Exact sums
     // only, and on a device that knows how: with all others nothing waits. Changes no bit.
@@ -47,6 +50,8 @@ public:
     void add(const GradientSum& other);
 
     [[nodiscard]] SumKind kind() const { return kind_; }
+    // Where the sums lie, and others like them can.
+    [[nodiscard]] Arena& memory() const { return memory_; }
     [[nodiscard]] const Units& units() const { return units_; }
     [[nodiscard]] std::span<const SumTensor> tensors() const { return tensors_; }
     // What is known of the grains so far. A device may owe sums until somebody asks: this waits for them, and so does all
@@ -84,6 +89,7 @@ private:
     int64_t flat_elements_;
     SumKind kind_;
     Kernels& kernels_;
+    Arena& memory_;
     Arena::Block sums_;
     Units units_;
     uint64_t rounding_seed_ = 0;

@@ -84,13 +84,13 @@ private:
 // A run with fresh weights, as the trainer would build it.
 class MeasuredRun {
 public:
-    MeasuredRun(const RunInputs& inputs, Pool& pool, int64_t arena_bytes, const Choices& choices,
-                const MeasuredWorld& world)
+    MeasuredRun(const RunInputs& inputs, Pool& pool, int64_t arena_bytes, const Plan& first, const MeasuredWorld& world)
         : arena_(make_backing(device_of(inputs.settings.compute),
-                              static_cast<int64_t>(static_cast<double>(arena_bytes) * kSpareAddresses))),
+                              static_cast<int64_t>(static_cast<double>(arena_bytes) * kSpareAddresses)),
+                 make_host_part(device_of(inputs.settings.compute), first.host_bytes, {.pool = &pool})),
           kernels_(make_kernels(device_of(inputs.settings.compute), pool, arena_)),
           watch_(*kernels_),
-          engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, choices),
+          engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, first.choices),
           loader_(*inputs.train, order_of(inputs)),
           world_(world),
           source_(world.data != nullptr ? *world.data : loader_),
@@ -183,7 +183,7 @@ std::vector<MeasuredTimes> measure_ways(const RunInputs& inputs, Pool& pool, con
     for (const MeasuredWay& way : ways) {
         arena_bytes = std::max(arena_bytes, way.plan.arena_bytes);
     }
-    MeasuredRun run(inputs, pool, arena_bytes, ways.front().plan.choices, world);
+    MeasuredRun run(inputs, pool, arena_bytes, ways.front().plan, world);
     std::vector<MeasuredTimes> result(ways.size());
     const auto start = Clock::now();
     for (int turn = 0; turn < kTurns && (turn == 0 || seconds_since(start) < kEnoughSeconds); ++turn) {

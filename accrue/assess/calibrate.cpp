@@ -46,11 +46,12 @@ private:
 class MeasuredEngine {
 public:
     MeasuredEngine(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
-                   Pool& pool, int64_t arena_bytes, const Choices& choices)
-        : arena_(make_backing(device_of(settings.compute), arena_bytes)),
+                   Pool& pool, int64_t arena_bytes, const Plan& first)
+        : arena_(make_backing(device_of(settings.compute), arena_bytes),
+                 make_host_part(device_of(settings.compute), first.host_bytes, {.pool = &pool})),
           kernels_(make_kernels(device_of(settings.compute), pool, arena_)),
           watch_(*kernels_),
-          engine_(settings, model, longest_sample, *kernels_, choices),
+          engine_(settings, model, longest_sample, *kernels_, first.choices),
           samples_(longest_sample),
           words_(samples_, model->vocabulary()),
           grain_samples_(settings.window.grain_samples) {
@@ -121,6 +122,7 @@ Rates measure_rates(const RunInputs& inputs, Pool& pool, int64_t room) {
     Settings settings = inputs.settings;
     settings.window.micro_batch_grains = 1;
     settings.compute.recompute = Recompute::nothing;
+    settings.compute.host_state = HostState::none;  // what goes over the bus is no kernel's rate
     const Rates typical = Rates::typical(settings, pool.threads());
     const auto plan_of = [&](int64_t sample) { return Planner(settings, model, sample, pool.threads()).unlimited(); };
     int64_t sample = inputs.longest_sample();
@@ -132,7 +134,7 @@ Rates measure_rates(const RunInputs& inputs, Pool& pool, int64_t room) {
     if (plan.arena_bytes > room) {
         return typical;
     }
-    MeasuredEngine engine(settings, model, sample, pool, plan.arena_bytes, plan.choices);
+    MeasuredEngine engine(settings, model, sample, pool, plan.arena_bytes, plan);
     return rates_of(plan.work, engine.seconds(plan), typical);
 }
 
@@ -143,8 +145,7 @@ std::vector<double> measure_plans(const RunInputs& inputs, Pool& pool, const std
     for (const Plan& plan : plans) {
         arena_bytes = std::max(arena_bytes, plan.arena_bytes);
     }
-    MeasuredEngine engine(inputs.settings, inputs.model, inputs.longest_sample(), pool, arena_bytes,
-                          plans.front().choices);
+    MeasuredEngine engine(inputs.settings, inputs.model, inputs.longest_sample(), pool, arena_bytes, plans.front());
     for (const Plan& plan : plans) {
         const Stopwatch::Seconds seconds = engine.seconds(plan);
         const double update = seconds[index_of(Part::optimizer)];

@@ -33,6 +33,7 @@ LabMemory::LabMemory(const RunInputs& inputs, const Window& window, int threads,
       planner_(one_grain_at_a_time(inputs.settings), inputs.model, inputs.longest_sample(), threads_),
       base_(ProcessBase::measure(planner_.device())),
       second_sum_bytes_(inputs.model->parameters().flat_elements * bytes_of(SumKind::exact)),
+      state_bytes_(planner_.unlimited().host_bytes),
       choices_(choices_of(inputs.settings, inputs.model->blocks())) {
     const MemoryBound budget = budget_of(inputs.settings, machine);
     const auto most = static_cast<int64_t>(kShareOfMemory * static_cast<double>(machine.bytes - base_.held_bytes));
@@ -46,9 +47,23 @@ LabMemory::LabMemory(const RunInputs& inputs, const Window& window, int threads,
     if (process_bytes_with(engine_bytes_, most_at_once_) > budget.bytes) {
         choose_smaller_plan(budget);
     }
+    check_host();
     check_peak(budget, base_);
     const auto addresses = static_cast<int64_t>(static_cast<double>(arena_bytes()) * kSpareLabAddresses);
     address_bytes_ = std::max(arena_bytes(), std::min(addresses, budget.address_bytes - kHugePage));
+}
+
+// The second sum lies beside the first.
+void LabMemory::check_host() {
+    if (state_bytes_ == 0) {
+        return;
+    }
+    Plan plan = planner_.unlimited();
+    plan.host_bytes = host_bytes();
+    const std::string refusal = host_refusal_text(memory_of_machine(), ProcessBase::measure(), planner_, plan);
+    if (!refusal.empty()) {
+        throw Error(refusal);
+    }
 }
 
 int64_t LabMemory::engine_bytes(int64_t grain_samples, int64_t at_once, const Choices& choices) const {
@@ -66,7 +81,7 @@ int64_t LabMemory::engine_bytes(int64_t at_once, const Choices& choices) const {
 int64_t LabMemory::process_bytes_with(int64_t engine_bytes, int64_t at_once) const {
     Plan plan;
     plan.micro_batch_grains = at_once;
-    plan.arena_bytes = engine_bytes + second_sum_bytes_;
+    plan.arena_bytes = engine_bytes + (has_sums_on_host() ? 0 : second_sum_bytes_);
     const int64_t tensors = inputs_.model->parameters().count();
     const auto ledgers = kLedgers * window_.samples * tensors * static_cast<int64_t>(sizeof(GrainRecord));
     return process_bytes(base_, planner_, plan) + ledgers;

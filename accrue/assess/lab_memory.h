@@ -27,8 +27,10 @@ public:
     [[nodiscard]] std::optional<int64_t> most_at_once_with(const Choices& choices) const;
 
     // What may stay in memory, and addresses for it, some of them to spare.
-    [[nodiscard]] int64_t arena_bytes() const { return engine_bytes_ + second_sum_bytes_; }
+    [[nodiscard]] int64_t arena_bytes() const { return engine_bytes_ + (has_sums_on_host() ? 0 : second_sum_bytes_); }
     [[nodiscard]] int64_t address_bytes() const { return address_bytes_; }
+    // And beside it in the host's memory, for state that the settings put there.
+    [[nodiscard]] int64_t host_bytes() const { return state_bytes_ + (has_sums_on_host() ? second_sum_bytes_ : 0); }
 
 private:
     [[nodiscard]] int64_t samples_at_once(int64_t grains) const {
@@ -38,6 +40,8 @@ private:
     [[nodiscard]] int64_t engine_bytes(int64_t grain_samples, int64_t at_once, const Choices& choices) const;
     // With so many grains at once, or as many samples as grains of their own.
     [[nodiscard]] int64_t engine_bytes(int64_t at_once, const Choices& choices) const;
+    [[nodiscard]] bool has_sums_on_host() const { return inputs_.settings.compute.host_state == HostState::sums; }
+    void check_host();
     // Of the whole process, with the second sum.
     [[nodiscard]] int64_t process_bytes_with(int64_t engine_bytes, int64_t at_once) const;
     void choose_smaller_plan(const MemoryBound& budget);
@@ -49,6 +53,7 @@ private:
     Planner planner_;
     ProcessBase base_;
     int64_t second_sum_bytes_;
+    int64_t state_bytes_;  // on the host
     Choices choices_;
     int64_t most_at_once_ = 1;
     int64_t engine_bytes_ = 0;

@@ -97,6 +97,7 @@ Json resident_json(const PlanFindings& findings, const PlanRow& row) {
             {"copy", parts.copy},
             {"sums", parts.sums},
             {"moments", parts.moments},
+            {"on_host", row.plan.host_bytes},
             {"tables", parts.tables},
             {"process", row.peak_bytes - row.plan.arena_bytes},
             {"process_now", findings.base.held_bytes}};
@@ -149,6 +150,7 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
     findings.window_grains = planner.window_grains();
     findings.window_tokens = planner.window_tokens();
     findings.steps = settings.schedule.steps;
+    findings.host_state = settings.compute.host_state;
     findings.price_per_hour = request.price_per_hour;
     findings.title = fmt::format("{}, {} parameters, {}, sums {}, moments {}", name_of(settings.model),
                                  inputs.model->parameters().elements(), word_of(settings.compute.dtype),
@@ -176,6 +178,11 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
         findings.chosen = static_cast<size_t>(found - findings.frontier.begin());
     } else {
         findings.refusal = refusal_text(findings.budget, findings.base, planner, findings.frontier.back().plan);
+    }
+    if (findings.chosen && request.host) {
+        const PlanRow& chosen = findings.frontier[*findings.chosen];
+        findings.refusal = host_refusal_text(*request.host, ProcessBase::measure(), planner, chosen.plan);
+        findings.chosen = findings.refusal.empty() ? findings.chosen : std::nullopt;
     }
     const Choices choices = shown_row(findings).plan.choices;
     for (const int64_t grains : micro_batches_of(findings.window_grains)) {

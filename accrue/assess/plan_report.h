@@ -17,6 +17,8 @@ struct PlanRequest {
     std::optional<double> price_per_hour = {};
     bool measures = false;  // run real micro-batches too
     bool typical = false;   // take the speed of an ordinary processor instead of measuring a layer
+    // What the machine can give of its memory to the state of a GPU (compute.host_state); nothing = it is not this machine.
+    std::optional<MemoryBound> host = {};
 };
 
 // A plan with what it means for a process and a clock.
@@ -29,7 +31,8 @@ struct PlanRow {
 
 // Everything `accrue plan` says.
 struct PlanFindings {
-    std::string title;   // model and numbers
+    std::string title;  // model and numbers
+    HostState host_state = HostState::none;
     std::string window;  // in words
     std::string epoch;   // which windows the data makes; "" = not known
     MemoryFacts machine;

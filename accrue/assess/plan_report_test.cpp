@@ -113,5 +113,32 @@ TEST_F(PlanReportTest, WhatDoesNotFitIsShownAndSaid) {
     EXPECT_TRUE(plan_json(findings).at("chosen").is_null());
 }
 
+// For a GPU, which need not be there.
+TEST_F(PlanReportTest, StateOnTheHostIsShownAndTheMachineMustHoldIt) {
+    Settings settings;
+    settings.window.samples = 8;
+    settings.compute.device = DeviceKind::cuda;
+    settings.compute.host_state = HostState::moments;
+    const RunInputs inputs = open_inputs(settings, nullptr, known_families(), DeviceUse::plan);
+    const PlanFindings findings = find_plans(inputs, plenty(), {.typical = true, .host = plenty()});
+    ASSERT_TRUE(findings.chosen);
+    const std::string text = plan_text(findings);
+    const size_t sums = text.find("  sums of gradients");
+    const size_t moments = text.find("  moments");
+    const size_t note = text.find("in the machine's memory, not the GPU's");
+    ASSERT_NE(note, std::string::npos) << text;
+    EXPECT_LT(sums, moments);
+    EXPECT_LT(moments, note) << "the note is the moments'";
+    EXPECT_EQ(plan_json(findings).at("resident").at("on_host"), shown_row(findings).plan.parts.moments);
+
+    MemoryBound little = plenty();
+    little.bytes = 1000;
+    little.reason = "the test says so";
+    const PlanFindings refused = find_plans(inputs, plenty(), {.typical = true, .host = little});
+    EXPECT_FALSE(refused.chosen);
+    EXPECT_THAT(plan_text(refused), HasSubstr("chosen:     none. compute.host_state is \"moments\", so "));
+    EXPECT_TRUE(find_plans(inputs, plenty(), {.typical = true}).chosen) << "another machine's is not known";
+}
+
 }  // namespace
 }  // namespace accrue

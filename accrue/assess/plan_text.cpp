@@ -35,11 +35,14 @@ std::string machine_text(const PlanFindings& findings) {
                               findings.budget.reason.empty() ? "the system does not say" : findings.budget.reason);
 }
 
-std::string resident_text(const PlanRow& row) {
+std::string resident_text(const PlanFindings& findings, const PlanRow& row) {
     const ArenaParts& parts = row.plan.parts;
+    constexpr std::string_view kOnHost = "in the machine's memory, not the GPU's";
+    const std::string_view sums_note = findings.host_state == HostState::sums ? kOnHost : "";
+    const std::string_view moments_note = findings.host_state != HostState::none ? kOnHost : "";
     return "always in memory\n" + bytes_line("weights", parts.weights) +
            bytes_line("copy in bf16", parts.copy, parts.copy == 0 ? "products read the weights themselves" : "") +
-           bytes_line("sums of gradients", parts.sums) + bytes_line("moments", parts.moments) +
+           bytes_line("sums of gradients", parts.sums, sums_note) + bytes_line("moments", parts.moments, moments_note) +
            bytes_line("tables", parts.tables) +
            bytes_line("the process itself", row.peak_bytes - row.plan.arena_bytes, "program, data, stacks");
 }
@@ -153,7 +156,7 @@ std::string plan_text(const PlanFindings& findings) {
     const PlanRow& shown = shown_row(findings);
     return fmt::format("job:        {}\nwindow:     {}\n", findings.title, findings.window) +
            (findings.epoch.empty() ? "" : fmt::format("epoch:      {}\n", findings.epoch)) + machine_text(findings) +
-           "\n" + resident_text(shown) + transient_text(shown.plan) + "\n" + frontier_text(findings) + "\n" +
+           "\n" + resident_text(findings, shown) + transient_text(shown.plan) + "\n" + frontier_text(findings) + "\n" +
            chosen_text(findings) + "\n" + cuts_text(findings);
 }
 

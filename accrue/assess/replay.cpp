@@ -26,7 +26,8 @@ Replay replay(const RunFolder& folder, int64_t from, int64_t to, const ProgramUn
     Pool pool(static_cast<int>(inputs.settings.compute.threads));
     const PlanChoice plan(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool.threads());
     const DeviceChoice device = device_of(inputs.settings.compute);
-    Arena arena(make_backing(device, plan.address_bytes()));
+    Arena arena(make_backing(device, plan.address_bytes()),
+                make_host_part(device, plan.plan().host_bytes, {.pool = &pool}));
     arena.keep(plan.plan().arena_bytes);
     const auto kernels = program.kernels(device, pool, arena);
     Engine engine(inputs.settings, inputs.model, inputs.longest_sample(), *kernels, plan.plan().choices);

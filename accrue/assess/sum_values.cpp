@@ -77,7 +77,7 @@ void SumValues::read(int64_t tensor, int64_t first, std::span<double> values) co
 }
 
 SumCopy::SumCopy(const GradientSum& sum, Kernels& kernels)
-    : bytes_(kernels.arena().take(sum.source().size())), values_(sum, kernels) {
+    : bytes_(sum.memory().take(sum.source().size())), values_(sum, kernels) {
     const std::byte* const original = sum.device_bytes().data();
     std::byte* place = bytes_.data();
     sum.source().for_pieces(int64_t{1} << 20, [&](std::span<const std::byte> piece) {

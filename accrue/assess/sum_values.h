@@ -22,7 +22,7 @@ struct SumValues {
     std::vector<MeanView> views;  // one for each tensor, with its unit as the factor
 };
 
-// A copy of sums in an arena, to hold them while others are computed in their place.
+// A copy of sums where they lie themselves, to hold them while others are computed in their place.
 struct SumCopy {
     SumCopy(const GradientSum& sum, Kernels& kernels);
     // Read through a device on the same arena: not always the one that computed them.

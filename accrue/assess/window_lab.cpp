@@ -87,7 +87,9 @@ WindowLab::WindowLab(const RunInputs& inputs, const WindowRequest& request, Prog
       threads_(Pool(static_cast<int>(inputs.settings.compute.threads)).threads()) {
     find_window(request);
     memory_.emplace(inputs_, window_, threads_, memory_of_device(device_of(inputs_.settings.compute).name));
-    arena_ = std::make_unique<Arena>(make_backing(device_of(inputs_.settings.compute), memory_->address_bytes()));
+    const DeviceChoice device = device_of(inputs_.settings.compute);
+    arena_ = std::make_unique<Arena>(make_backing(device, memory_->address_bytes()),
+                                     make_host_part(device, memory_->host_bytes()));
     arena_->keep(memory_->arena_bytes());
     rebuild({});
 }
@@ -160,7 +162,7 @@ void WindowLab::add(const Window& window, const std::vector<int64_t>& grains, in
 GradientSum WindowLab::make_sum(SumKind kind) {
     const auto tensors = engine().sum.tensors();
     return {std::vector<SumTensor>(tensors.begin(), tensors.end()), engine().model->parameters().gradient_elements,
-            kind, engine().kernels};
+            kind, engine().kernels, engine().sum.memory()};
 }
 
 Computed WindowLab::finished(const StepReport& report, double seconds) {

@@ -60,6 +60,9 @@ ExitCode run_plan(const PlanCommand& command) {
                     command.json ? nullptr : tokenizing.callback(never), known_families(), DeviceUse::plan);
     const bool is_elsewhere = is_on_absent_gpu(inputs.settings);
     request.typical = request.typical || is_elsewhere;
+    if (!is_elsewhere) {
+        request.host = memory_of_machine();
+    }
     const PlanFindings findings = find_plans(inputs,
                                              is_elsewhere ? memory_of_absent_gpu(inputs.settings)
                                                           : memory_of_device(device_of(inputs.settings.compute).name),

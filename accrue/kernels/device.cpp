@@ -15,6 +15,14 @@ std::unique_ptr<Backing> make_backing(const DeviceChoice& device, int64_t bytes)
                                                                 : make_host_backing(bytes);
 }
 
+std::unique_ptr<Backing> make_host_part(const DeviceChoice& device, int64_t bytes, const LongWork& work) {
+    if (bytes == 0) {
+        return nullptr;
+    }
+    return device.name.kind == DeviceKind::cuda ? make_cuda_host_backing(device.name.gpu, bytes, work)
+                                                : make_backing(device, bytes);
+}
+
 std::unique_ptr<Kernels> make_kernels(const DeviceChoice& device, Pool& pool, Arena& arena) {
     switch (device.name.kind) {
         case DeviceKind::cuda:

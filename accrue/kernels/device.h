@@ -22,6 +22,10 @@ struct DeviceChoice {
 // Memory of the device, for its arena. With ACCRUE_TEST_GUARDED_MEMORY set, memory that nobody but the device can read:
 // for tests.
 [[nodiscard]] std::unique_ptr<Backing> make_backing(const DeviceChoice& device, int64_t bytes);
+// The piece of an arena that lies in the host's memory, for the device to read and write as its own; nothing for 0 bytes.
+// Takes all of it from the system, and counts bytes.
+[[nodiscard]] std::unique_ptr<Backing> make_host_part(const DeviceChoice& device, int64_t bytes,
+                                                      const LongWork& work = {});
 // The device itself. The pool and the arena must outlive it.
 [[nodiscard]] std::unique_ptr<Kernels> make_kernels(const DeviceChoice& device, Pool& pool, Arena& arena);
 // What it would take for itself, with so many threads.
@@ -36,6 +40,8 @@ struct DeviceChoice {
 
 // An NVIDIA GPU, by its number; an error that says what to do in a program that was built without CUDA.
 [[nodiscard]] std::unique_ptr<Backing> make_cuda_backing(int gpu, int64_t bytes);
+// Of the host's memory, for that GPU.
+[[nodiscard]] std::unique_ptr<Backing> make_cuda_host_backing(int gpu, int64_t bytes, const LongWork& work);
 [[nodiscard]] std::unique_ptr<Kernels> make_cuda_kernels(int gpu, Arena& arena);
 // Needs neither that GPU nor CUDA; without, it is what the kind takes that takes most.
 [[nodiscard]] std::unique_ptr<Workspace> make_cuda_workspace(int gpu);

@@ -2,12 +2,13 @@
 
 namespace accrue {
 
-AdamW::AdamW(const Options& options, std::vector<OptimizedTensor> tensors, int64_t flat_elements, Kernels& kernels)
+AdamW::AdamW(const Options& options, std::vector<OptimizedTensor> tensors, int64_t flat_elements, Kernels& kernels,
+             Arena& memory)
     : options_(options),
       tensors_(std::move(tensors)),
       kernels_(kernels),
-      first_(options.moments, tensors_, flat_elements, kernels),
-      second_(options.moments, tensors_, flat_elements, kernels) {}
+      first_(options.moments, tensors_, flat_elements, kernels, memory),
+      second_(options.moments, tensors_, flat_elements, kernels, memory) {}
 
 void AdamW::update(const MeanGradient& gradient, const UpdateSettings& settings, const WeightBuffers& weights) {
     ++counters_.updates;

@@ -10,10 +10,10 @@ std::span<std::byte> bytes_at(void* data, int64_t bytes) {
 }  // namespace
 
 MomentBuffer::MomentBuffer(MomentFormat format, std::vector<OptimizedTensor> tensors, int64_t flat_elements,
-                           Kernels& kernels)
+                           Kernels& kernels, Arena& memory)
     : format_(format), tensors_(std::move(tensors)) {
     const bool coded = format == MomentFormat::eight_bits;
-    elements_ = kernels.arena().take(flat_elements * (coded ? 1 : 4));
+    elements_ = memory.take(flat_elements * (coded ? 1 : 4));
     fill_zero(kernels, elements_);
     if (!coded) {
         return;
@@ -23,7 +23,7 @@ MomentBuffer::MomentBuffer(MomentFormat format, std::vector<OptimizedTensor> ten
         first_block_.push_back(blocks);
         blocks += moment_blocks(tensor.elements);
     }
-    scales_ = kernels.arena().take(blocks * 4);
+    scales_ = memory.take(blocks * 4);
     fill_zero(kernels, scales_);
 }
 

@@ -37,11 +37,13 @@ struct StoredMoment {
     std::vector<Part> parts;
 };
 
-// One moment of all tensors, 0 at first. Its memory comes from the arena of the kernels and is laid out like the
-// gradients; scales lie by themselves, tensor after tensor, so that blocks begin at a tensor's first element.
+// One moment of all tensors, 0 at first. Its memory comes from `memory` (the arena of the kernels, or the piece of it that
+// lies on the host) and is laid out like the gradients; scales lie by themselves, tensor after tensor, so that blocks begin
+// at a tensor's first element.
 class MomentBuffer {
 public:
-    MomentBuffer(MomentFormat format, std::vector<OptimizedTensor> tensors, int64_t flat_elements, Kernels& kernels);
+    MomentBuffer(MomentFormat format, std::vector<OptimizedTensor> tensors, int64_t flat_elements, Kernels& kernels,
+                 Arena& memory);
 
     // A tensor's moment: the one of the two that the format has.
     [[nodiscard]] View<float> values_of(size_t tensor) const;

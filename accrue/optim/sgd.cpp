@@ -2,10 +2,11 @@
 
 namespace accrue {
 
-Sgd::Sgd(const Options& options, std::vector<OptimizedTensor> tensors, int64_t flat_elements, Kernels& kernels)
+Sgd::Sgd(const Options& options, std::vector<OptimizedTensor> tensors, int64_t flat_elements, Kernels& kernels,
+         Arena& memory)
     : options_(options), tensors_(std::move(tensors)), kernels_(kernels) {
     if (options_.momentum > 0) {
-        velocity_.emplace(options_.moments, tensors_, flat_elements, kernels);
+        velocity_.emplace(options_.moments, tensors_, flat_elements, kernels, memory);
     }
 }
 

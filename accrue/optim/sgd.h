@@ -16,7 +16,11 @@ public:
         MomentFormat moments = MomentFormat::fp32;
         uint64_t rounding_seed = 0;  // a velocity in 8 bits only
     };
-    Sgd(const Options& options, std::vector<OptimizedTensor> tensors, int64_t flat_elements, Kernels& kernels);
+    // Moments come from `memory`: the arena of the kernels, or the piece of it that lies on the host.
+    Sgd(const Options& options, std::vector<OptimizedTensor> tensors, int64_t flat_elements, Kernels& kernels,
+        Arena& memory);
+    Sgd(const Options& options, std::vector<OptimizedTensor> tensors, int64_t flat_elements, Kernels& kernels)
+        : Sgd(options, std::move(tensors), flat_elements, kernels, kernels.arena()) {}
 
     void update(const MeanGradient& gradient, const UpdateSettings& settings, const WeightBuffers& weights) override;
     [[nodiscard]] std::vector<StoredMoment> moments() override;

@@ -6,8 +6,38 @@
 
 namespace accrue {
 
-Arena::Arena(std::unique_ptr<Backing> backing)
-    : backing_(std::move(backing)), kept_(backing_->capacity().value_or(0)) {}
+Arena::Arena(std::unique_ptr<Backing> backing, std::unique_ptr<Backing> on_host)
+    : backing_(std::move(backing)),
+      host_(on_host ? std::make_unique<Arena>(std::move(on_host)) : nullptr),
+      kept_(backing_->capacity().value_or(0)) {}
+
+Arena& Arena::on_host() {
+    if (!host_) {
+        throw Error(
+            "state was to lie in the host's memory, but none was taken for it. This is a fault of the program: please "
+            "report it with your run.toml.");
+    }
+    return *host_;
+}
+
+bool Arena::holds(const void* place) const {
+    const auto* const byte = static_cast<const std::byte*>(place);
+    return !is_dry() && byte >= backing_->base() && byte < backing_->base() + *backing_->capacity();
+}
+
+void Arena::open() {
+    backing_->open();
+    if (host_) {
+        host_->open();
+    }
+}
+
+void Arena::close() {
+    if (host_) {
+        host_->close();
+    }
+    backing_->close();
+}
 
 Arena::Block Arena::take(int64_t bytes) {
     const Placement::Extent extent = placement_.find(bytes);

@@ -16,11 +16,13 @@ namespace accrue {
 // taken and given back in any order. Not for several threads at once.
 class Arena {
 public:
-    explicit Arena(std::unique_ptr<Backing> backing);
+    // `on_host`: a second piece, in the host's memory, that the device reads and writes as its own, for what a small card
+    // has no room for; nothing = there is none.
+    explicit Arena(std::unique_ptr<Backing> backing, std::unique_ptr<Backing> on_host = nullptr);
     // Host memory of that many bytes.
     explicit Arena(int64_t bytes) : Arena(make_host_backing(bytes)) {}
     // An arena without memory, for counting: its blocks have addresses that must not be read or written.
-    [[nodiscard]] static Arena dry() { return Arena(make_dry_backing()); }
+    [[nodiscard]] static Arena dry() { return Arena(make_dry_backing(), make_dry_backing()); }
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
 
@@ -45,6 +47,11 @@ public:
     // A block of at least one byte, aligned to 64; its contents are undefined. An error if the arena has no such gap.
     [[nodiscard]] Block take(int64_t bytes);
 
+    // The piece in the host's memory, which is counted, kept and touched by itself; an error if there is none.
+    [[nodiscard]] Arena& on_host();
+    // Whether a block of that piece lies there.
+    [[nodiscard]] bool is_on_host(const void* place) const { return host_ && host_->holds(place); }
+
     [[nodiscard]] bool is_dry() const { return !backing_->capacity(); }
     [[nodiscard]] int64_t bytes_in_use() const { return placement_.bytes_in_use(); }
     // The largest extent the blocks ever had: what a real arena needs to hold the same sequence.
@@ -64,21 +71,25 @@ public:
     // While it lives, its thread may read and write what lies in the arena: for operations and transfers (kernels).
     class Access {
     public:
-        explicit Access(Arena& arena) : backing_(*arena.backing_) { backing_.open(); }
-        ~Access() { backing_.close(); }
+        explicit Access(Arena& arena) : arena_(arena) { arena_.open(); }
+        ~Access() { arena_.close(); }
         Access(const Access&) = delete;
         Access& operator=(const Access&) = delete;
 
     private:
-        Backing& backing_;
+        Arena& arena_;
     };
 
 private:
+    void open();
+    void close();
+    [[nodiscard]] bool holds(const void* place) const;
     void give_back(int64_t offset);
     // The free pages of a range go back to the system.
     void drop_gaps(int64_t first, int64_t last);
 
     std::unique_ptr<Backing> backing_;
+    std::unique_ptr<Arena> host_;
     Placement placement_;
     int64_t kept_ = 0;           // bytes that may stay in memory
     int64_t blocks_behind_ = 0;  // that end behind them

@@ -199,5 +199,33 @@ TEST(ArenaTest, GuardedMemoryCanBeTouchedOnlyWhileItIsOpen) {
     EXPECT_EQ(values.view.data[5], 7);
 }
 
+TEST(ArenaTest, APieceOnTheHostIsAnArenaByItselfThatOpensWithTheOther) {
+    Arena arena(make_guarded_backing(1 << 20), make_guarded_backing(1 << 20));
+    const Leased<float> here = take_matrix<float>(arena, 1, 16);
+    const Leased<float> there = take_matrix<float>(arena.on_host(), 1, 32);
+    EXPECT_EQ(arena.bytes_in_use(), 64);
+    EXPECT_EQ(arena.on_host().bytes_in_use(), 128);
+    EXPECT_TRUE(arena.is_on_host(there.view.data + 31));
+    EXPECT_FALSE(arena.is_on_host(here.view.data));
+    EXPECT_FALSE(arena.is_on_host(nullptr));
+    {
+        const Arena::Access access(arena);
+        there.view.data[31] = 7;
+        here.view.data[15] = there.view.data[31];
+        EXPECT_EQ(here.view.data[15], 7);
+    }
+    EXPECT_DEATH({ there.view.data[31] = 8; }, "");
+}
+
+TEST(ArenaTest, APieceThatWasNotTakenIsAnError) {
+    Arena arena(1 << 20);
+    EXPECT_THROW((void)arena.on_host(), Error);
+    EXPECT_FALSE(arena.is_on_host(arena.take(1).data()));
+    Arena dry = Arena::dry();
+    EXPECT_EQ(dry.on_host().take(100).bytes(), 100);
+    EXPECT_EQ(dry.on_host().high_water_bytes(), 128);
+    EXPECT_EQ(dry.high_water_bytes(), 0);
+}
+
 }  // namespace
 }  // namespace accrue

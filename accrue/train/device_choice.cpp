@@ -7,6 +7,7 @@
 #include "accrue/kernels/gpus.h"
 #include "accrue/train/inputs.h"
 #include "accrue/train/memory_budget.h"
+#include "accrue/train/settings_words.h"
 
 namespace accrue {
 namespace {
@@ -24,8 +25,13 @@ std::string hindrance(Settings settings, const std::shared_ptr<const ModelSpec>&
         Planner planner(settings, model, longest_sample, 1);
         const MemoryBound budget = budget_of(settings, memory_of_device(device));
         const ProcessBase base = ProcessBase::measure(device);
-        if (process_bytes(base, planner, planner.unlimited()) <= budget.bytes) {
-            return "";
+        const Plan unlimited = planner.unlimited();
+        const std::string of_host =
+            unlimited.host_bytes == 0
+                ? ""
+                : host_refusal_text(memory_of_machine(), ProcessBase::measure(), planner, unlimited);
+        if (!of_host.empty() || process_bytes(base, planner, unlimited) <= budget.bytes) {
+            return of_host;
         }
         const Plan smallest = planner.frontier(Rates::typical(settings, 1)).back();
         const int64_t needed = process_bytes(base, planner, smallest);
@@ -58,6 +64,14 @@ void check_dtype(const Settings::Compute& compute) {
     }
 }
 
+void check_host_state(const Settings::Compute& compute) {
+    if (compute.host_state != HostState::none && compute.device->kind != DeviceKind::cuda) {
+        throw Error(cat("compute.host_state is \"", word_of(compute.host_state), "\", and compute.device is \"",
+                        text_of(*compute.device),
+                        "\", whose state is in the host's memory already: leave compute.host_state at \"none\"."));
+    }
+}
+
 }  // namespace
 
 std::string settle_device(Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
@@ -71,6 +85,7 @@ std::string settle_device(Settings& settings, const std::shared_ptr<const ModelS
         require_gpu(device->gpu);
     }
     check_dtype(settings.compute);
+    check_host_state(settings.compute);
     return note;
 }
 

@@ -109,5 +109,19 @@ TEST(DeviceChoiceTest, HalvesAreNotForTheProcessor) {
     EXPECT_EQ(settled(settings, DeviceUse::plan), "cuda");
 }
 
+TEST(DeviceChoiceTest, OnlyAGpuHasStateElsewhere) {
+    for (const char* const state : {"moments", "sums"}) {
+        Settings settings = with(cat("compute.host_state=", state));
+        for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::reference}) {
+            settings.compute.device = kind;
+            EXPECT_EQ(refusal([&] { (void)settled(settings); }),
+                      cat("compute.host_state is \"", state, "\", and compute.device is \"", text_of(kind),
+                          "\", whose state is in the host's memory already: leave compute.host_state at \"none\"."));
+        }
+        settings.compute.device = DeviceKind::cuda;
+        EXPECT_EQ(settled(settings, DeviceUse::plan), "cuda");
+    }
+}
+
 }  // namespace
 }  // namespace accrue

@@ -44,6 +44,15 @@ constexpr uint64_t kDropout = 0x64726f70;
 constexpr uint64_t kSumRounding = 0x73756d73;
 constexpr uint64_t kMomentRounding = 0x6d6f6d65;
 
+// Where sums and moments lie; all else is the device's.
+Arena& memory_of_sums(const Settings& settings, Kernels& kernels) {
+    return settings.compute.host_state == HostState::sums ? kernels.arena().on_host() : kernels.arena();
+}
+Arena& memory_of_moments(const Settings& settings, Kernels& kernels) {
+    const bool has_any = settings.optimizer.name == OptimizerKind::adamw || settings.optimizer.momentum > 0;
+    return has_any && settings.compute.host_state != HostState::none ? kernels.arena().on_host() : kernels.arena();
+}
+
 std::unique_ptr<Optimizer> make_optimizer(const Settings& all, const ParameterList& list, Kernels& kernels) {
     const Settings::Optimizer& settings = all.optimizer;
     const uint64_t rounding_seed = seed_for(all, kMomentRounding);
@@ -54,14 +63,15 @@ std::unique_ptr<Optimizer> make_optimizer(const Settings& all, const ParameterLi
                          .weight_decay = settings.weight_decay,
                          .moments = settings.moments,
                          .rounding_seed = rounding_seed},
-            optimized_tensors(list), list.gradient_elements, kernels);
+            optimized_tensors(list), list.gradient_elements, kernels, memory_of_moments(all, kernels));
     }
     return std::make_unique<AdamW>(AdamW::Options{.beta1 = settings.beta1,
                                                   .epsilon = settings.epsilon,
                                                   .weight_decay = settings.weight_decay,
                                                   .moments = settings.moments,
                                                   .rounding_seed = rounding_seed},
-                                   optimized_tensors(list), list.gradient_elements, kernels);
+                                   optimized_tensors(list), list.gradient_elements, kernels,
+                                   memory_of_moments(all, kernels));
 }
 
 Schedule schedule_of(const Settings::Schedule& settings) {
@@ -159,7 +169,8 @@ Engine::Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_
                         .longest_sample = longest_sample,
                         .dropout_seed = seed_for(settings, kDropout)},
                        kernels)),
-      sum(sum_tensors(model->parameters()), model->parameters().gradient_elements, settings.compute.sums, kernels),
+      sum(sum_tensors(model->parameters()), model->parameters().gradient_elements, settings.compute.sums, kernels,
+          memory_of_sums(settings, kernels)),
       optimizer(make_optimizer(settings, model->parameters(), kernels)),
       rules(rules_of(settings, longest_sample)),
       dtype_(settings.compute.dtype),

@@ -18,7 +18,8 @@
 namespace accrue {
 
 // What a run computes with: device, model, weights, sums, optimizer. All memory comes from the kernels' arena, in a
-// fixed order, so that the same engine on a dry arena counts what a real one will take.
+// fixed order, so that the same engine on a dry arena counts what a real one will take. The settings say what of it comes
+// from the arena's piece on the host: the same operations compute there, in the same order, so that no bit depends on it.
 struct Engine {
     Engine(const Settings& settings, const std::shared_ptr<const ModelSpec>& model_spec, int64_t longest_sample,
            Kernels& kernels);

@@ -5,6 +5,7 @@
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
 #include "accrue/kernels/gpus.h"
+#include "accrue/train/settings_words.h"
 
 namespace accrue {
 namespace {
@@ -22,7 +23,7 @@ constexpr int64_t kLaterGpuBytes = int64_t{160} << 20;
 // And when it begins, where no GPU is there to be asked.
 constexpr int64_t kUsualGpuBytes = int64_t{640} << 20;
 
-// A number format that would make a run smaller. It changes the result, so it is only proposed.
+// A number format or a grain that would make a run smaller. It changes the result, so it is only proposed.
 struct Proposal {
     const char* text;
     void (*apply)(Settings&);
@@ -32,11 +33,44 @@ constexpr Proposal kProposals[] = {
     {"compute.sums = \"bf16-stochastic\"", [](Settings& s) { s.compute.sums = SumKind::bf16_stochastic; }},
     {"both",
      [](Settings& s) { s.optimizer.moments = MomentFormat::eight_bits, s.compute.sums = SumKind::bf16_stochastic; }},
+    {"window.grain_samples = 1", [](Settings& s) { s.window.grain_samples = 1; }},
 };
 
 int64_t smallest_process(const Planner& like, const Settings& settings, const ProcessBase& base) {
     Planner planner(settings, like.model(), like.longest_sample(), like.threads());
     return process_bytes(base, planner, planner.frontier(Rates::typical(settings, like.threads())).back());
+}
+
+// What could lie in the host's memory instead of the GPU's, by the smallest plan.
+std::string host_state_text(const ProcessBase& base, const Planner& planner, const Plan& smallest) {
+    std::string text;
+    int64_t needed = process_bytes(base, planner, smallest);
+    for (const HostState state : {HostState::moments, HostState::sums}) {
+        Settings changed = planner.settings();
+        if (planner.device().kind != DeviceKind::cuda || state <= changed.compute.host_state) {
+            continue;
+        }
+        changed.compute.host_state = state;
+        Planner other(changed, planner.model(), planner.longest_sample(), planner.threads());
+        const Plan plan = other.plan_of(smallest.choices, smallest.micro_batch_grains);
+        if (const int64_t bytes = process_bytes(base, other, plan); bytes < needed) {
+            needed = bytes;
+            text += cat(" With compute.host_state = \"", word_of(state),
+                        "\", which changes no bit but takes longer, it would need ", format_bytes(bytes), ", and ",
+                        format_bytes(plan.host_bytes), " of the machine's memory.");
+        }
+    }
+    return text;
+}
+
+int64_t in_huge_pages(int64_t bytes) {
+    return (bytes + kHugePage - 1) / kHugePage * kHugePage;
+}
+
+// Of the machine's memory, beside arenas.
+int64_t held_beside(const ProcessBase& base, const Planner& planner, const Plan& plan) {
+    const int64_t later = kLaterBytes + planner.threads() * kLaterBytesOfAThread;
+    return base.held_bytes + later + planner.host_bytes(plan.micro_batch_grains);
 }
 
 }  // namespace
@@ -92,12 +126,34 @@ int64_t spare_bytes(const Planner& planner, const Plan& plan) {
 
 int64_t process_bytes(const ProcessBase& base, const Planner& planner, const Plan& plan) {
     if (planner.device().kind == DeviceKind::cuda) {
-        const int64_t arena = plan.arena_bytes + spare_bytes(planner, plan);
-        return base.held_bytes + kLaterGpuBytes + (arena + kHugePage - 1) / kHugePage * kHugePage;
+        return base.held_bytes + kLaterGpuBytes + in_huge_pages(plan.arena_bytes + spare_bytes(planner, plan));
     }
-    const int64_t arena = (plan.arena_bytes + kHugePage - 1) / kHugePage * kHugePage;
-    const int64_t later = kLaterBytes + planner.threads() * kLaterBytesOfAThread;
-    return base.held_bytes + later + planner.host_bytes(plan.micro_batch_grains) + arena;
+    return held_beside(base, planner, plan) + in_huge_pages(plan.arena_bytes);
+}
+
+int64_t host_process_bytes(const ProcessBase& base, const Planner& planner, const Plan& plan) {
+    return held_beside(base, planner, plan) + in_huge_pages(plan.host_bytes);
+}
+
+std::string host_refusal_text(const MemoryBound& machine, const ProcessBase& base, const Planner& planner,
+                              const Plan& plan) {
+    const int64_t needed = host_process_bytes(base, planner, plan);
+    if (plan.host_bytes == 0 || needed <= machine.bytes) {
+        return "";
+    }
+    const Settings& settings = planner.settings();
+    const bool has_sums = settings.compute.host_state == HostState::sums;
+    std::string text =
+        cat("compute.host_state is \"", word_of(settings.compute.host_state), "\", so ", format_bytes(plan.host_bytes),
+            " lie in the machine's memory (", has_sums ? cat("sums ", format_bytes(plan.parts.sums), ", ") : "",
+            "moments ", format_bytes(plan.parts.moments), "), where this process needs ", format_bytes(needed),
+            " with all else; but ", machine.reason, ". Free that much, or ",
+            has_sums ? "leave the sums to the GPU (compute.host_state = \"moments\"), or " : "",
+            "leave compute.host_state at \"none\".");
+    if (settings.optimizer.moments == MomentFormat::fp32) {
+        text += " optimizer.moments = \"8bit\", which changes the result, takes a quarter of the moments' bytes.";
+    }
+    return text;
 }
 
 std::string refusal_text(const MemoryBound& budget, const ProcessBase& base, const Planner& planner,
@@ -120,6 +176,7 @@ std::string refusal_text(const MemoryBound& budget, const ProcessBase& base, con
     text += settings.window.micro_batch_grains > 1 ? ", or leave window.micro_batch_grains at 0" : "";
     text += settings.compute.recompute ? ", or leave compute.recompute at \"auto\"" : "";
     text += ".";
+    text += host_state_text(base, planner, smallest);
     for (const Proposal& proposal : kProposals) {
         Settings changed = settings;
         proposal.apply(changed);

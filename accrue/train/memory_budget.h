@@ -41,6 +41,13 @@ struct ProcessBase {
 // and the arena in whole huge pages.
 [[nodiscard]] int64_t process_bytes(const ProcessBase& base, const Planner& planner, const Plan& plan);
 
+// The most that this process holds of the machine's memory when a GPU computes by a plan that keeps state there. `base`: of the
+// machine's memory too.
+[[nodiscard]] int64_t host_process_bytes(const ProcessBase& base, const Planner& planner, const Plan& plan);
+// Why the machine has no room for the state that a plan keeps in its memory, and what would help; "" = it has, or there is none.
+[[nodiscard]] std::string host_refusal_text(const MemoryBound& machine, const ProcessBase& base, const Planner& planner,
+                                            const Plan& plan);
+
 // Why no plan fits: the smallest of them (by `base`), what it needs and what would help.
 [[nodiscard]] std::string refusal_text(const MemoryBound& budget, const ProcessBase& base, const Planner& planner,
                                        const Plan& smallest);

@@ -53,6 +53,7 @@ Settings probe_settings(Settings settings, int64_t tokens) {
     settings.window = {.samples = kProbeSamples, .tokens = 0, .grain_samples = kProbeSamples, .micro_batch_grains = 1};
     settings.compute.recompute.reset();
     settings.compute.loss_scale = Settings::Compute().loss_scale;  // where a run begins is no matter of bits
+    settings.compute.host_state = HostState::none;
     settings.run.seed = static_cast<int64_t>(kProbeSeed);
     return settings;
 }

@@ -22,7 +22,7 @@ constexpr int64_t kCalmWindows = 3;
 }  // namespace
 
 PlanChoice::PlanChoice(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
-                       int threads, MemorySource source)
+                       int threads, MemorySource source, const MemorySource& machine)
     : settings_(settings),
       source_(std::move(source)),
       planner_(settings, model, longest_sample, threads),
@@ -36,6 +36,12 @@ PlanChoice::PlanChoice(const Settings& settings, const std::shared_ptr<const Mod
             throw Error(refusal_text(budget, base_, planner_, plans().back()));
         }
         plan_ = *fitting;
+    }
+    if (plan_.host_bytes > 0) {
+        const std::string refusal = host_refusal_text(machine(), ProcessBase::measure(), planner_, plan_);
+        if (!refusal.empty()) {
+            throw Error(refusal);
+        }
     }
     check_peak(budget, base_);
     reserve_addresses(budget.address_bytes);

@@ -7,6 +7,7 @@
 #include "accrue/base/error.h"
 #include "accrue/kernels/dry/dry_kernels.h"
 #include "accrue/train/engine.h"
+#include "accrue/train/open_window.h"
 #include "accrue/train/step.h"
 
 namespace accrue {
@@ -26,6 +27,12 @@ std::vector<Recompute> mixed(int64_t count, int64_t first_blocks, Recompute firs
     std::vector<Recompute> blocks(static_cast<size_t>(count), rest);
     std::fill_n(blocks.begin(), first_blocks, first);
     return blocks;
+}
+
+// Grains whose gradients are added in one pass.
+double grains_together(const Plan& plan, const DeviceTraits& traits) {
+    const int64_t at_once = std::min(plan.micro_batch_grains, traits.most_waiting_grains);
+    return static_cast<double>(std::max<int64_t>({1, at_once, plan.choices.waiting_grains}));
 }
 
 }  // namespace
@@ -49,7 +56,7 @@ struct Planner::Dry {
     }
 
     // Of the micro-batch that ran last.
-    [[nodiscard]] ArenaParts parts() const;
+    [[nodiscard]] ArenaParts parts();
 
     Arena arena = Arena::dry();
     DryKernels kernels;
@@ -60,10 +67,11 @@ struct Planner::Dry {
     int64_t tables;
 };
 
-ArenaParts Planner::Dry::parts() const {
+ArenaParts Planner::Dry::parts() {
     const DryKernels::ArenaProfile& profile = kernels.arena_profile();
     const auto bytes_in = [](const auto& view) { return view.elements() * bytes_of(view.dtype); };
     const int64_t resident = arena.bytes_in_use();
+    const int64_t state = resident + arena.on_host().bytes_in_use();
     ArenaParts parts{.weights = bytes_in(AnyView(engine.weights.master)),
                      .copy = bytes_in(engine.weights.copy),
                      .sums = engine.sum.source().size(),
@@ -75,7 +83,7 @@ ArenaParts Planner::Dry::parts() const {
                      .batch = 0,
                      .loss = profile.at_loss_peak - profile.before_loss,
                      .workspace = profile.largest_workspace};
-    parts.moments = resident - parts.weights - parts.copy - parts.sums - parts.waiting - parts.tables - parts.device;
+    parts.moments = state - parts.weights - parts.copy - parts.sums - parts.waiting - parts.tables - parts.device;
     // Attention takes the same for itself in each block, so that what grows from one to the next is what is kept.
     for (size_t block = 0; block + 1 < profile.at_attention.size(); ++block) {
         parts.blocks.push_back(profile.at_attention[block + 1] - profile.at_attention[block]);
@@ -115,6 +123,8 @@ const std::shared_ptr<const ModelSpec>& Planner::model() const {
 Plan Planner::plan_of(const Choices& choices, int64_t micro_batch_grains) {
     Engine& engine = dry_->engine;
     Arena& arena = dry_->arena;
+    // As in an engine that is made with these choices: what it would take first lies first.
+    engine.choose({.blocks = choices.blocks, .weight_copy = Choices::WeightCopy::converted_per_tile});
     engine.choose(choices);
     engine.rules.micro_batch_grains = micro_batch_grains;
     arena.restart_high_water();
@@ -122,9 +132,9 @@ Plan Planner::plan_of(const Choices& choices, int64_t micro_batch_grains) {
     plan.choices = choices;
     plan.micro_batch_grains = micro_batch_grains;
     plan.resident_bytes = arena.high_water_bytes();
+    plan.host_bytes = arena.on_host().high_water_bytes();
 
-    // One micro-batch says all about memory: the next one takes the same places. Its first grain alone, which a run's
-    // first window measures, takes less.
+    // One micro-batch says all about memory: the next one takes the same places.
     const int64_t grain_samples = settings_.window.grain_samples;
     const Window window{.samples = micro_batch_grains * grain_samples, .grain_samples = grain_samples};
     const StopFlag never{false};
@@ -134,6 +144,14 @@ Plan Planner::plan_of(const Choices& choices, int64_t micro_batch_grains) {
     plan.work = dry_->kernels.work();
     plan.parts = dry_->parts();
     note_common_adds(plan);
+    note_bus(plan);
+
+    // A run's first window measures its first grain alone, which takes less; but not where gradients wait, because those of
+    // that grain cannot.
+    if (dry_->kernels.traits().most_waiting_grains > 0) {
+        engine.state = {};
+        open_window(engine, dry_->samples, window);
+    }
 
     std::vector<int64_t> all(static_cast<size_t>(micro_batch_grains));
     std::iota(all.begin(), all.end(), 0);
@@ -144,13 +162,21 @@ Plan Planner::plan_of(const Choices& choices, int64_t micro_batch_grains) {
 
 // Grains that are added in one pass read and write the sums once. Operations count each grain's.
 void Planner::note_common_adds(Plan& plan) const {
-    const DeviceTraits traits = dry_->kernels.traits();
-    const int64_t at_once = std::min(plan.micro_batch_grains, traits.most_waiting_grains);
-    const int64_t together = std::max<int64_t>({1, at_once, plan.choices.waiting_grains});
-    const double saved =
-        2.0 * static_cast<double>(plan.parts.sums * plan.micro_batch_grains) * (1 - 1 / static_cast<double>(together));
+    const double together = grains_together(plan, dry_->kernels.traits());
+    const double saved = 2.0 * static_cast<double>(plan.parts.sums * plan.micro_batch_grains) * (1 - 1 / together);
     double& bytes = plan.work[static_cast<size_t>(Part::products_weight)].bytes;
     bytes = std::max(0.0, bytes - saved);
+}
+
+// A pass that adds reads and writes the sums. A window fills them with zeros, reads them for the norm and again for the
+// update, which reads and writes the moments.
+void Planner::note_bus(Plan& plan) const {
+    const HostState state = settings_.compute.host_state;
+    const auto sums = static_cast<double>(state == HostState::sums ? plan.parts.sums : 0);
+    const auto moments = static_cast<double>(state != HostState::none ? plan.parts.moments : 0);
+    plan.bus.micro_batch =
+        sums * static_cast<double>(plan.micro_batch_grains) / grains_together(plan, dry_->kernels.traits());
+    plan.bus.update = 3 * sums + moments;
 }
 
 Plan Planner::unlimited() {
@@ -159,19 +185,19 @@ Plan Planner::unlimited() {
     return plan_of(choices, micro_batch_choices().front());
 }
 
-// All that the device gains by, a quarter of it, none; never more than the window has.
+// All that the device gains by, a quarter of it, none; never more than the window has. Sums on the host are the dearer the
+// fewer wait: half of it too.
 std::vector<int64_t> Planner::waiting_choices() const {
     const DeviceTraits traits = dry_->kernels.traits();
     const bool may_wait = settings_.compute.sums == SumKind::exact;
     const int64_t most =
         may_wait ? std::min(traits.most_waiting_grains, std::max<int64_t>(1, static_cast<int64_t>(window_grains_))) : 0;
-    std::vector<int64_t> choices = {most > 1 ? most : 0};
-    if (most >= 4) {
-        choices.push_back(most / 4 > 1 ? most / 4 : 0);
+    const int64_t step = settings_.compute.host_state == HostState::sums ? 2 : 4;
+    std::vector<int64_t> choices;
+    for (int64_t grains = most; grains > 1; grains /= step) {
+        choices.push_back(grains);
     }
-    if (choices.back() > 0) {
-        choices.push_back(0);
-    }
+    choices.push_back(0);
     return choices;
 }
 
@@ -270,6 +296,10 @@ double Plan::window_seconds(double grains, const Rates& rates) const {
             seconds_of(work[part], rates.flops[part], rates.bytes[part]);
     }
     micro_batch += rates.micro_batch_seconds;
+    if (rates.bus_bytes > 0) {
+        micro_batch += bus.micro_batch / rates.bus_bytes;
+        update += bus.update / rates.bus_bytes;
+    }
     return micro_batch * grains / static_cast<double>(micro_batch_grains) + update;
 }
 
@@ -304,6 +334,17 @@ std::string text_of(const Plan& plan) {
     return text;
 }
 
+std::string_view text_of(HostState state) {
+    switch (state) {
+        case HostState::moments:
+            return "moments";
+        case HostState::sums:
+            return "sums and moments";
+        default:
+            return "";
+    }
+}
+
 // Of one core of a server of 2023 with 512-bit vectors, as `accrue bench` finds them.
 Rates Rates::typical(const Settings& settings, int threads) {
     if (device_of(settings.compute).name.kind == DeviceKind::cuda) {
@@ -312,6 +353,7 @@ Rates Rates::typical(const Settings& settings, int threads) {
         rates.flops[static_cast<size_t>(Part::attention)] = settings.compute.dtype == DType::fp32 ? 10e12 : 200e12;
         rates.bytes.fill(2.5e12);
         rates.micro_batch_seconds = 1.2e-3;
+        rates.bus_bytes = 50e9;
         return rates;
     }
     const double products = settings.compute.dtype == DType::bf16 ? 100e9 : 50e9;
@@ -332,7 +374,7 @@ ArenaPlan plan_arena(const Settings& settings, const std::shared_ptr<const Model
     Arena arena = Arena::dry();
     const auto kernels = make_dry_kernels(arena, device_of(settings.compute), threads);
     Engine engine(settings, model, longest_sample, *kernels, choices);
-    ArenaPlan plan{.resident_bytes = arena.high_water_bytes()};
+    ArenaPlan plan{.resident_bytes = arena.high_water_bytes(), .host_bytes = arena.on_host().high_water_bytes()};
 
     // One micro-batch says all about memory: the next one takes the same places.
     const LongestSamples samples(longest_sample);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "accrue/kernels/part.h"
@@ -17,12 +18,13 @@ struct Rates {
     std::array<double, kParts> flops{};  // a second, of each part
     std::array<double, kParts> bytes{};  // a second, of each part
     double micro_batch_seconds = 0;  // that each takes beside: gaps between kernels, the first and last tiles of each
+    double bus_bytes = 0;            // a second, between a GPU and the host's memory, each way; 0 = nothing lies there
 
     // Figures of an ordinary processor or GPU. They put plans in the right order; how long a step takes must be measured.
     [[nodiscard]] static Rates typical(const Settings& settings, int threads);
 };
 
-// What the arena of a plan holds at its peak and between steps.
+// What the arena of a plan holds at its peak and between steps; sums and moments, wherever they lie.
 struct ArenaParts {
     int64_t weights = 0;
     int64_t copy = 0;  // of the weights, in bf16
@@ -43,8 +45,14 @@ struct Plan {
     int64_t micro_batch_grains = 1;
     int64_t resident_bytes = 0;  // of the arena, between steps
     int64_t arena_bytes = 0;     // of the arena, at its peak: one micro-batch of the longest samples
+    int64_t host_bytes = 0;      // beside it in the host's memory: state that lies there
     ArenaParts parts;
     WorkByPart work{};  // of one micro-batch and an update
+    // What goes over the bus because state lies on the host, by the busier way.
+    struct BusBytes {
+        double micro_batch = 0;
+        double update = 0;
+    } bus;
 
     // Of a window of so many grains: its micro-batches and one update.
     [[nodiscard]] double window_seconds(double grains, const Rates& rates) const;
@@ -53,6 +61,9 @@ struct Plan {
 
 // "nothing recomputed"; "16 of 24 blocks recomputed, the loss 128 rows at a time, weights converted per tile".
 [[nodiscard]] std::string text_of(const Plan& plan);
+
+// What lies in the machine's memory: "sums and moments"; "" = nothing.
+[[nodiscard]] std::string_view text_of(HostState state);
 
 // Finds plans by running the real step on a device that computes nothing, one for each plan.
 class Planner {
@@ -88,6 +99,7 @@ private:
     [[nodiscard]] std::vector<int64_t> micro_batch_choices() const;
     [[nodiscard]] std::vector<int64_t> waiting_choices() const;
     void note_common_adds(Plan& plan) const;
+    void note_bus(Plan& plan) const;
     [[nodiscard]] std::vector<Choices> choices_beside_blocks() const;
 
     std::unique_ptr<Dry> dry_;
@@ -103,6 +115,7 @@ private:
 struct ArenaPlan {
     int64_t resident_bytes = 0;  // weights, copy, sums, moments, tables
     int64_t peak_bytes = 0;      // with one micro-batch of the longest samples, an update and an evaluation
+    int64_t host_bytes = 0;      // beside it: state in the host's memory
     int64_t flops = 0;           // of that micro-batch, its probe and the update
 };
 

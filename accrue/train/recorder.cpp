@@ -44,8 +44,12 @@ void Recorder::tell_job() const {
     if (const std::string epoch = epoch_text(settings, *run_.inputs.train); !epoch.empty()) {
         run_.progress.note(epoch);
     }
-    run_.progress.note(fmt::format("device: {}; {}; memory planned: {}, {}", engine.kernels.description(),
+    const int64_t on_host = run_.plan.plan().host_bytes;
+    run_.progress.note(fmt::format("device: {}; {}; memory planned: {}{}, {}", engine.kernels.description(),
                                    word_of(settings.compute.dtype), format_bytes(run_.plan.peak_bytes()),
+                                   on_host > 0 ? cat(", and ", format_bytes(on_host), " of the machine's for ",
+                                                     text_of(settings.compute.host_state))
+                                               : "",
                                    text_of(run_.plan.plan())));
 }
 

@@ -31,6 +31,13 @@ enum class InitialWeights { fresh, loaded };
 // The update rule.
 enum class OptimizerKind { adamw, sgd };
 
+// What of a run's state lies in the host's memory, where a GPU reads and writes it as its own. Weights are the GPU's.
+enum class HostState {
+    none,
+    moments,
+    sums,  // and moments
+};
+
 // Every setting of a run, resolved. The names are the keys of run.toml; defaults are those of `accrue train` without a
 // file. What may be left open is optional: nothing is "auto".
 struct Settings {
@@ -93,6 +100,7 @@ struct Settings {
         SumKind sums = SumKind::exact;
         std::optional<ByteSize> memory = {};
         std::optional<Recompute> recompute = {};
+        HostState host_state = HostState::none;
         std::string instruction_set;  // the device's word; "" = the best it has
         int64_t loss_scale = 1024;
         int64_t loss_scale_steps = 2000;

@@ -258,6 +258,11 @@ std::vector<Setting> compute_settings() {
         {.name = "recompute",
          .place = [](Settings& s) -> SettingPlace { return WordPlace(s.compute.recompute); },
          .meaning = "what a block computes again instead of keeping it, free to change: less memory, more time"},
+        {.name = "host_state",
+         .place = [](Settings& s) -> SettingPlace { return WordPlace(s.compute.host_state); },
+         .meaning =
+             "GPU: what of the state lies in the host's memory, free to change; sums = sums and moments: less of "
+             "the GPU's memory, more time"},
         {.name = "instruction_set",
          .place = [](Settings& s) -> SettingPlace { return &s.compute.instruction_set; },
          .meaning = "the widest vector instructions to use; \"\" = the best there is",

@@ -85,7 +85,7 @@ TEST_F(SettingsTest, TheListOfKeysIsFrozen) {
         "optimizer.weight_decay optimizer.clip_norm optimizer.moments "
         "schedule.kind schedule.steps schedule.warmup_steps schedule.final_fraction schedule.decay_fraction "
         "compute.device compute.dtype compute.threads compute.sums compute.memory compute.recompute "
-        "compute.instruction_set compute.loss_scale compute.loss_scale_steps "
+        "compute.host_state compute.instruction_set compute.loss_scale compute.loss_scale_steps "
         "run.folder run.seed run.checkpoint_steps run.keep_checkpoints run.evaluate_steps ");
 }
 
@@ -162,6 +162,7 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
                     .sums = SumKind::fp32,
                     .memory = parse_byte_size("1.5 TB"),
                     .recompute = Recompute::block,
+                    .host_state = HostState::sums,
                     .instruction_set = "avx512-bf16",
                     .loss_scale = 32,
                     .loss_scale_steps = 10},

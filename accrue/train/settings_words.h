@@ -67,6 +67,11 @@ inline constexpr std::string_view kAuto = "auto";
                                          {"bf16-kahan", SumKind::bf16_kahan}});
 }
 
+[[nodiscard]] constexpr auto words_for(HostState) {
+    return std::to_array<Word<HostState>>(
+        {{"none", HostState::none}, {"moments", HostState::moments}, {"sums", HostState::sums}});
+}
+
 // Of a setting that may be left open.
 template <class Value>
 [[nodiscard]] constexpr std::string_view word_of(const std::optional<Value>& value) {

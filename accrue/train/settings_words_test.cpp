@@ -28,7 +28,7 @@ std::set<Value> values_of(std::index_sequence<numbers...>) {
 template <class Value>
 class WordsTest : public testing::Test {};
 using EnumsWithWords =
-    testing::Types<ChatFormat, Choices::WeightCopy, DeviceKind, DType, InitialWeights, Layout, MomentFormat,
+    testing::Types<ChatFormat, Choices::WeightCopy, DeviceKind, DType, HostState, InitialWeights, Layout, MomentFormat,
                    OptimizerKind, RateRule, Recompute, SampleOrder::Kind, Schedule::Kind, SumKind, WindowSize::Last>;
 TYPED_TEST_SUITE(WordsTest, EnumsWithWords);
 

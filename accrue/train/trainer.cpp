@@ -30,7 +30,7 @@ public:
           pool_(static_cast<int>(inputs.settings.compute.threads)),
           plan_(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool_.threads(), options.memory),
           numerics_{.now = numerics_of(inputs.settings, *inputs.model, inputs.train->longest(), pool_), .changes = {}},
-          arena_(make_backing(device_of(inputs.settings.compute), plan_.address_bytes())),
+          arena_(make_backing(device_of(inputs.settings.compute), plan_.address_bytes()), memory_for_state()),
           kernels_(make_kernels_in_memory()),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, plan_.plan().choices),
           loader_(*inputs.train, sample_order_of(inputs.settings, inputs.train->size())),
@@ -52,6 +52,7 @@ public:
     TrainSummary run(const StopFlag& stop);
 
 private:
+    [[nodiscard]] std::unique_ptr<Backing> memory_for_state();
     [[nodiscard]] std::unique_ptr<Kernels> make_kernels_in_memory();
     void follow_plan();
     void begin(const StopFlag& stop);
@@ -86,6 +87,17 @@ private:
     Recorder recorder_;
     TrainSummary summary_;
 };
+
+// Of the host, for state that a GPU has no room for; nothing where there is no such state.
+std::unique_ptr<Backing> Trainer::memory_for_state() {
+    const int64_t bytes = plan_.plan().host_bytes;
+    if (bytes == 0) {
+        return nullptr;
+    }
+    return progress_.show_work("taking memory of the host", "bytes", pool_, [&](const LongWork& work) {
+        return make_host_part(device_of(inputs_.settings.compute), bytes, work);
+    });
+}
 
 // Memory that is there before the first use of it: to get it can take longer than all that follows.
 std::unique_ptr<Kernels> Trainer::make_kernels_in_memory() {

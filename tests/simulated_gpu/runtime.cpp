@@ -245,6 +245,19 @@ cudaError_t cudaFreeHost(void* memory) {
     return answer();
 }
 
+cudaError_t cudaHostRegister(void* /*memory*/, size_t /*bytes*/, unsigned int /*flags*/) {
+    return answer();
+}
+
+cudaError_t cudaHostUnregister(void* /*memory*/) {
+    return answer();
+}
+
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int /*flags*/) {
+    *device = host;
+    return answer();
+}
+
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int /*flags*/) {
     *stream = new CUstream_st;
     return answer();

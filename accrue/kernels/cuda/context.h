@@ -7,6 +7,7 @@
 #include "accrue/kernels/cuda/plan.h"
 #include "accrue/kernels/cuda/scratch.h"
 #include "accrue/kernels/cuda/tape.h"
+#include "accrue/tensor/arena.h"
 
 namespace accrue::cuda {
 
@@ -31,6 +32,7 @@ struct Context {
     // Gradients that were left in SumView::waiting and are to be added by CompleteSums.
     std::vector<GrainGradient>& waiting;
     PendingTotals& totals;
+    const Arena& arena;  // to ask what lies on the host, where kernels reach it over the bus
 };
 
 // Adds gradients of grains to their sums and records: those that lie in their `waiting` place later, all others at once, in

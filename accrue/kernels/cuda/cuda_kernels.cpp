@@ -1,5 +1,6 @@
 #include "accrue/kernels/cuda/cuda_kernels.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -74,7 +75,8 @@ CudaKernels::CudaKernels(int gpu, Arena& arena)
                .multiprocessors = attribute(gpu, cudaDevAttrMultiProcessorCount),
                .shared_bytes = attribute(gpu, cudaDevAttrMaxSharedMemoryPerBlockOptin),
                .waiting = waiting_,
-               .totals = totals_} {
+               .totals = totals_,
+               .arena = arena} {
     products_->before_timing([this] { run_tape(); });
 }
 
@@ -165,6 +167,25 @@ void CudaKernels::put_in_laps(const op::LinearBackward& call) {
     }
 }
 
+// What lies on the host needs no way there, only that the GPU has done with it.
+void CudaKernels::upload(const op::Upload& call) {
+    if (!arena_.is_on_host(call.device.data())) {
+        staging_.upload(call.host, call.device.data());
+        return;
+    }
+    require(cudaStreamSynchronize(stream_.stream), "computing");
+    std::ranges::copy(call.host, call.device.begin());
+}
+
+void CudaKernels::download(const op::Download& call) {
+    if (!arena_.is_on_host(call.device.data())) {
+        staging_.download(call.device.data(), call.host);
+        return;
+    }
+    require(cudaStreamSynchronize(stream_.stream), "computing");
+    std::ranges::copy(call.device, call.host.begin());
+}
+
 void CudaKernels::compute(const Operation& operation) {
     const std::lock_guard lock(mutex_);
     require(cudaSetDevice(gpu_), "beginning");
@@ -173,10 +194,10 @@ void CudaKernels::compute(const Operation& operation) {
             using Op = std::remove_cvref_t<decltype(call)>;
             if constexpr (std::is_same_v<Op, op::Upload>) {
                 finish_tape();
-                staging_.upload(call.host, call.device.data());
+                upload(call);
             } else if constexpr (std::is_same_v<Op, op::Download>) {
                 finish_tape();
-                staging_.download(call.device.data(), call.host);
+                download(call);
             } else if constexpr (std::is_same_v<Op, op::LinearBackward>) {
                 is_watched() ? put_in_laps(call) : put_on_tape(call);
             } else {

@@ -17,7 +17,7 @@ namespace accrue {
 // back. One stream, so that everything happens in the order in which it was asked.
 class CudaKernels final : public Kernels {
 public:
-    // The arena must lie on that GPU and outlive it.
+    // The arena must lie on that GPU, but for its piece on the host, and outlive it.
     CudaKernels(int gpu, Arena& arena);
     ~CudaKernels() override;
     CudaKernels(const CudaKernels&) = delete;
@@ -42,6 +42,8 @@ private:
     void put_in_laps(const op::LinearBackward& call);
     void run_tape();
     void finish_tape();  // with all that is pending
+    void upload(const op::Upload& call);
+    void download(const op::Download& call);
 
     int gpu_;
     Arena& arena_;

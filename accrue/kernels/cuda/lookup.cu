@@ -76,6 +76,7 @@ struct LookupArgs {
     int64_t stride = 0;
     int64_t columns = 0;
     int64_t is_aligned = 0;  // rows of d_output and of what is held
+    int64_t is_shared = 0;   // several grains of the launch may have an entry
     TileStatistics* statistics = nullptr;
 };
 
@@ -102,15 +103,18 @@ __device__ Four<float> entry_gradient(const LookupArgs& args, const LookupTable&
     return total;
 }
 
-// Exact sums are added by integer atomics, because several grains may have the entry; the others are one grain's alone.
+// Exact sums are added by integer atomics where several grains may have the entry; all others are one block's alone.
 template <class Sum>
-__device__ void add_element(typename Sum::Element* sums, int64_t place, float x, const GrainRule& rule) {
+__device__ void add_element(typename Sum::Element* sums, int64_t place, float x, const GrainRule& rule,
+                            bool is_shared) {
     if constexpr (std::is_same_v<Sum, ExactSum>) {
-        static_assert(sizeof(unsigned long long) == sizeof(uint64_t));
-        atomicAdd(reinterpret_cast<unsigned long long*>(sums + place), ExactSum::units(x, rule));
-    } else {
-        sums[place] = Sum::added(sums[place], x, rule, place);
+        if (is_shared) {
+            static_assert(sizeof(unsigned long long) == sizeof(uint64_t));
+            atomicAdd(reinterpret_cast<unsigned long long*>(sums + place), ExactSum::units(x, rule));
+            return;
+        }
     }
+    sums[place] = Sum::added(sums[place], x, rule, place);
 }
 
 // A block for each entry that there can be (x) of each grain (y).
@@ -133,7 +137,7 @@ __global__ void __launch_bounds__(kMostThreads) lookup_kernel(LookupArgs args) {
         for (int e = 0; e < 4; ++e) {
             const float x = noted(total.at[e], rule.unscale, statistics);
             if (sums != nullptr && e < left) {
-                add_element<Sum>(sums, first + column + e, x, rule);
+                add_element<Sum>(sums, first + column + e, x, rule, args.is_shared != 0);
             }
         }
     }
@@ -184,6 +188,14 @@ LookupTables tables_of(const op::AddLookupGrad& call, bool all_at_once) {
     return tables;
 }
 
+// Grains are added in one launch where their order does not matter; but not to sums on the host, on which atomic
+// operations would go over the bus, where not every machine has them: grain by grain each entry is one block's.
+bool adds_all_at_once(const Context& context, const op::AddLookupGrad& call) {
+    return is_exact(call) && std::none_of(call.grains.begin(), call.grains.end(), [&](const op::LookupGrain& grain) {
+               return context.arena.is_on_host(grain.d_table.data);
+           });
+}
+
 bool rows_are_aligned(const op::AddLookupGrad& call) {
     return fits_four(call.d_output.data, call.d_output.stride) &&
            std::all_of(call.grains.begin(), call.grains.end(), [](const op::LookupGrain& grain) {
@@ -230,7 +242,7 @@ void lower(Context& context, const op::Embed& call, Scratch /*scratch*/) {
 
 void lower(Context& context, const op::AddLookupGrad& call, Scratch scratch) {
     TileStatistics* statistics = lookup_statistics(scratch, call);
-    const bool all_at_once = is_exact(call);
+    const bool all_at_once = adds_all_at_once(context, call);
     const auto [grains, parts, most] = tables_of(call, all_at_once);
     if (grains.empty() || call.d_output.columns == 0) {
         return;
@@ -240,6 +252,7 @@ void lower(Context& context, const op::AddLookupGrad& call, Scratch scratch) {
                           .stride = call.d_output.stride,
                           .columns = call.d_output.columns,
                           .is_aligned = rows_are_aligned(call) ? 1 : 0,
+                          .is_shared = all_at_once ? 1 : 0,
                           .statistics = statistics};
     if (all_at_once) {
         const LookupLaunch launch{
@@ -248,7 +261,7 @@ void lower(Context& context, const op::AddLookupGrad& call, Scratch scratch) {
         add_to_records(context, parts, statistics);
         return;
     }
-    // Grain by grain, because their order matters.
+    // Grain by grain.
     size_t place = 0;
     for (const op::LookupGrain& grain : call.grains) {
         if (grain.d_table.is_wanted()) {

@@ -44,6 +44,24 @@ __global__ void __launch_bounds__(kMostThreads) cast_kernel(CastArgs args) {
                             is_aligned);
 }
 
+struct ZeroArgs {
+    std::byte* memory = nullptr;  // aligned to its words
+    int64_t bytes = 0;
+};
+constexpr int64_t kZeroWord = sizeof(uint4);
+
+// A word for each thread, and a byte for each that finds less than one.
+__global__ void __launch_bounds__(kMostThreads) zero_kernel(ZeroArgs args) {
+    const int64_t words = args.bytes / kZeroWord;
+    const int64_t word = static_cast<int64_t>(blockIdx.x) * kMostThreads + threadIdx.x;
+    const int64_t byte = words * kZeroWord + (word - words);
+    if (word < words) {
+        reinterpret_cast<uint4*>(args.memory)[word] = uint4{};
+    } else if (byte < args.bytes) {
+        args.memory[byte] = std::byte{0};
+    }
+}
+
 // The same elements as one row, where that is how they lie and nobody asks for rows.
 op::Cast as_one_row(op::Cast call) {
     const int64_t columns = call.output.columns;
@@ -83,7 +101,17 @@ void lower(Context& context, const op::Cast& call, Scratch /*scratch*/) {
 }
 
 void lower(Context& context, const op::FillZero& call, Scratch /*scratch*/) {
-    context.tape.fill_zero(call.memory.data(), std::ssize(call.memory));
+    const int64_t bytes = std::ssize(call.memory);
+    if (!context.arena.is_on_host(call.memory.data()) || bytes == 0) {
+        context.tape.fill_zero(call.memory.data(), bytes);
+        return;
+    }
+    // The runtime's own way to fill memory may make the host wait where the memory is the host's.
+    const int64_t threads = bytes / kZeroWord + bytes % kZeroWord;
+    context.tape.launch(
+        zero_kernel,
+        {.blocks = dim3(static_cast<uint32_t>((threads + kMostThreads - 1) / kMostThreads)), .threads = kMostThreads},
+        ZeroArgs{.memory = call.memory.data(), .bytes = bytes});
 }
 
 }  // namespace accrue::cuda

@@ -35,6 +35,10 @@ std::unique_ptr<Backing> make_cuda_backing(int /*gpu*/, int64_t /*bytes*/) {
     refuse();
 }
 
+std::unique_ptr<Backing> make_cuda_host_backing(int /*gpu*/, int64_t /*bytes*/, const LongWork& /*work*/) {
+    refuse();
+}
+
 std::unique_ptr<Kernels> make_cuda_kernels(int /*gpu*/, Arena& /*arena*/) {
     refuse();
 }
