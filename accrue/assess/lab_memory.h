@@ -31,6 +31,7 @@ public:
     [[nodiscard]] int64_t address_bytes() const { return address_bytes_; }
 
 private:
+    [[nodiscard]] int64_t most_waiting() const;
     [[nodiscard]] int64_t samples_at_once(int64_t grains) const {
         return std::max<int64_t>(2, grains * window_.grain_samples);
     }

@@ -18,7 +18,7 @@ std::unique_ptr<Backing> make_backing(const DeviceChoice& device, int64_t bytes)
 std::unique_ptr<Kernels> make_kernels(const DeviceChoice& device, Pool& pool, Arena& arena) {
     switch (device.name.kind) {
         case DeviceKind::cuda:
-            return make_cuda_kernels(device.name.gpu, arena);
+            return make_cuda_kernels(device.name.gpu, arena, device.graphs);
         case DeviceKind::reference:
             return make_reference_kernels(arena);
         default:
