@@ -18,10 +18,10 @@ ONE_THREAD_IS_ENOUGH := EqualsTheReference|OtherRows|DryKernels|PlainLoop|Anothe
 test test-avx2 sanitize threads: export ACCRUE_TEST_DEVICE = cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help train build test test-avx2 check sanitize threads headers lint fuzz format counts counts-update setup setup-check clean
+.PHONY: help train build test test-avx2 test-gpu test-gpu-folder check sanitize threads headers lint fuzz format counts counts-update setup setup-check clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 train: build ## a complete run on built-in data; ARGS="--set schedule.steps=50" passes options on
 	build/release/accrue train $(ARGS)
@@ -32,6 +32,13 @@ build: setup build/release/build.ninja ## the program: build/release/accrue
 test: build ## all tests, as users run the program
 	@cmake --build build/release
 	$(CTEST) --test-dir build/release
+
+test-gpu: build ## the tests on this machine's GPU; skipped, visibly, where there is none
+	@scripts/test_gpu here || [ $$? -eq 77 ]
+
+test-gpu-folder: build ## the same in a folder for a machine where nothing can be installed: build/gpu-tests
+	@cmake --build build/release --target gpu_tests
+	@scripts/test_gpu pack build/gpu-tests
 
 # Mistakes in what a user types read the same on every processor.
 test-avx2: build ## the quick tests that compute, as on a processor with AVX2 and no more

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "accrue/base/error.h"
+#include "accrue/base/test_places.h"
 #include "accrue/kernels/cpu/instruction_set.h"
 
 namespace accrue::testing {
@@ -16,7 +17,7 @@ namespace {
 
 // "llama fp32 avx2" to the first 16 digits of a hash.
 std::map<std::string, std::string> expected_bits() {
-    std::ifstream file(std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/expected_bits.txt");
+    std::ifstream file(source_folder() / "tests/expected_bits.txt");
     std::map<std::string, std::string> bits;
     for (std::string line; std::getline(file, line);) {
         const size_t space = line.rfind(' ');

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "accrue/base/test_places.h"
+
 namespace accrue {
 namespace {
 
@@ -50,7 +52,7 @@ const std::string kAnyPath = R"([\w./-]+(?:\.(?:h|cpp|md|txt|py)|/))";
 
 // Where a path of a page leads: from the repository's root, or from accrue/.
 std::optional<fs::path> resolved(const std::string& path) {
-    for (const fs::path& root : {fs::path(ACCRUE_SOURCE_DIR), fs::path(ACCRUE_SOURCE_DIR) / "accrue"}) {
+    for (const fs::path& root : {source_folder(), source_folder() / "accrue"}) {
         if (fs::exists(root / path)) {
             return root / path;
         }
@@ -90,7 +92,7 @@ bool is_in_its_file(const Boundary& boundary) {
 }
 
 fs::path architecture() {
-    return fs::path(ACCRUE_SOURCE_DIR) / "docs/architecture.md";
+    return source_folder() / "docs/architecture.md";
 }
 
 TEST(DocsTest, EveryPathOnThePageOfTheArchitectureIsThere) {
@@ -107,8 +109,8 @@ TEST(DocsTest, ThatPageWritesPathsInOneForm) {
 }
 
 TEST(DocsTest, EverySourceFileOnAnyPageIsThere) {
-    std::vector<fs::path> pages = {fs::path(ACCRUE_SOURCE_DIR) / "README.md"};
-    for (const auto& entry : fs::directory_iterator(fs::path(ACCRUE_SOURCE_DIR) / "docs")) {
+    std::vector<fs::path> pages = {source_folder() / "README.md"};
+    for (const auto& entry : fs::directory_iterator(source_folder() / "docs")) {
         if (entry.path().extension() == ".md") {
             pages.push_back(entry.path());
         }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -24,6 +25,20 @@ public:
     explicit WrongKernels(std::unique_ptr<Kernels> real) : real_(std::move(real)) {}
     [[nodiscard]] std::string description() const override { return real_->description(); }
     [[nodiscard]] Arena& arena() override { return real_->arena(); }
+    [[nodiscard]] DeviceTraits traits() const override { return real_->traits(); }
+    [[nodiscard]] std::string numerics() override { return real_->numerics(); }
+    void submit() override { real_->submit(); }
+
+protected:
+    // Values in a device's memory, row by row.
+    [[nodiscard]] std::vector<float> row_of(View<float> values, int64_t row) {
+        std::vector<float> host(static_cast<size_t>(values.columns));
+        download(*real_, static_cast<const float*>(values.row(row)), std::span(host));
+        return host;
+    }
+    void put_row(View<float> values, int64_t row, const std::vector<float>& host) {
+        upload(*real_, std::span(host), values.row(row));
+    }
 
 private:
     void compute(const Operation& operation) override {
@@ -45,9 +60,11 @@ class DividesTheLoss final : public WrongKernels {
         }
         const View<float> values = loss->d_logits.as<float>();
         for (int64_t row = 0; row < values.rows; ++row) {
-            for (int64_t column = 0; column < values.columns; ++column) {
-                values.row(row)[column] /= static_cast<float>(g_micro_batches);
+            std::vector<float> host = row_of(values, row);
+            for (float& value : host) {
+                value /= static_cast<float>(g_micro_batches);
             }
+            put_row(values, row, host);
         }
     }
 };
@@ -60,20 +77,24 @@ class NormalisesOverTheBatch final : public WrongKernels {
         if (norm == nullptr) {
             return;
         }
-        const View<float> inverse_rms = norm->inverse_rms;
+        const View<float> all = norm->inverse_rms;
+        std::vector<std::vector<float>> inverse_rms;
         double sum = 0;
-        for (int64_t i = 0; i < inverse_rms.elements(); ++i) {
-            sum += static_cast<double>(inverse_rms.data[i]);
+        for (int64_t row = 0; row < all.rows; ++row) {
+            inverse_rms.push_back(row_of(all, row));
+            sum += std::accumulate(inverse_rms.back().begin(), inverse_rms.back().end(), 0.0);
         }
-        const auto mean = static_cast<float>(sum / static_cast<double>(inverse_rms.elements()));
+        const auto mean = static_cast<float>(sum / static_cast<double>(all.elements()));
         const View<float> values = norm->output.as<float>();
         for (int64_t row = 0; row < values.rows; ++row) {
-            for (int64_t column = 0; column < values.columns; ++column) {
-                const float own = inverse_rms.row(row)[column / norm->gain.columns];
-                values.row(row)[column] *= mean / own;
+            const std::vector<float>& own = inverse_rms[static_cast<size_t>(row)];
+            std::vector<float> host = row_of(values, row);
+            for (size_t column = 0; column < host.size(); ++column) {
+                host[column] *= mean / own[column / static_cast<size_t>(norm->gain.columns)];
             }
+            put_row(values, row, host);
+            put_row(all, row, std::vector<float>(own.size(), mean));
         }
-        std::fill_n(inverse_rms.data, inverse_rms.elements(), mean);
     }
 };
 

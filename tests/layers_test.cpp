@@ -12,6 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include "accrue/base/test_places.h"
+
 namespace accrue {
 namespace {
 
@@ -142,7 +144,7 @@ std::vector<Include> includes_below(const fs::path& root, const fs::path& folder
 }
 
 FolderMap documented_map() {
-    std::ifstream page(fs::path(ACCRUE_SOURCE_DIR) / "docs" / "architecture.md");
+    std::ifstream page(source_folder() / "docs" / "architecture.md");
     return read_folder_map(page);
 }
 
@@ -155,14 +157,14 @@ std::string joined(const std::vector<std::string>& lines) {
 }
 
 TEST(LayersTest, IncludesFollowTheMap) {
-    const auto includes = includes_below(ACCRUE_SOURCE_DIR, "accrue");
+    const auto includes = includes_below(source_folder(), "accrue");
     ASSERT_GT(includes.size(), 20U) << "the sources were not found";
     EXPECT_EQ(joined(faults_of(documented_map(), includes)), "");
 }
 
 TEST(LayersTest, TheMapNamesEveryFolderAndNoOther) {
     std::vector<std::string> present;
-    for (const auto& entry : fs::directory_iterator(fs::path(ACCRUE_SOURCE_DIR) / "accrue")) {
+    for (const auto& entry : fs::directory_iterator(source_folder() / "accrue")) {
         if (entry.is_directory()) {
             present.push_back(entry.path().filename().string());
         }

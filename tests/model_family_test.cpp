@@ -43,7 +43,7 @@ protected:
 };
 
 TEST_F(ModelFamilyTest, HoweverAWindowIsCutTheBitsAreTheSame) {
-    for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::reference}) {
+    for (const DeviceKind device : {usual_device().kind, DeviceKind::reference}) {
         Settings whole = settings(4);
         whole.compute.device = device;
         TestRun first = job(whole, 1);
@@ -93,7 +93,7 @@ TEST_F(ModelFamilyTest, AWholeRunPlansItsMemoryKeepsCheckpointsAndWritesAModel) 
     EXPECT_FALSE(summary.has_shown_text);
 
     TrainedModel trained(
-        folder_ / "run", 0, 1, [](const std::string&) {}, families_);
+        folder_ / "run", 0, 1, std::nullopt, [](const std::string&) {}, families_);
     EXPECT_EQ(trained.spec()->computation_json(), inputs.model->computation_json());
     EXPECT_LT(evaluate(trained.model(), trained.weights(), *inputs.train, 1).loss, *summary.loss_before);
     EXPECT_THAT([&] { (void)trained.generator(); },

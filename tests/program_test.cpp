@@ -296,6 +296,34 @@ TEST(ProgramTest, ASecondRunIntoAFolderWithACheckpointIsRefused) {
     EXPECT_EQ(sha256_of(folder / "run" / "model" / "model.safetensors"), before);
 }
 
+TEST(ProgramTest, InspectSaysOnWhatARunWasComputed) {
+    TemporaryFolder folder;
+    write_ragged_data(folder / "data.safetensors", {});
+    ASSERT_EQ(run_program(train_with({{"model.from", golden("llama").string()},
+                                      {"data.train", (folder / "data.safetensors").string()},
+                                      {"schedule.steps", "2"},
+                                      {"run.folder", (folder / "run").string()}}))
+                  .exit_code,
+              0);
+    const std::string device(word_of(usual_device().kind));
+    const ProgramResult run = run_program({"inspect", (folder / "run").string()});
+    EXPECT_NE(run.output.find("\ndevice:       " + device + "\n"), std::string::npos) << run.output;
+    const ProgramResult checkpoint = run_program({"inspect", (folder / "run" / "checkpoints" / "step-2").string()});
+    EXPECT_NE(checkpoint.output.find("\nbits of:      " + device + " with "), std::string::npos) << checkpoint.output;
+}
+
+TEST(ProgramTest, AModelIsReadOnTheDeviceThatIsNamed) {
+    const auto sample = [](const std::string& device) {
+        return run_program({"sample", golden("llama").string(), "1 2 3", "--tokens", "2", "--device", device});
+    };
+    EXPECT_EQ(sample("cpu").exit_code, 0) << sample("cpu").output;
+    EXPECT_EQ(sample("auto").exit_code, 0) << sample("auto").output;
+    EXPECT_EQ(sample("gpu").exit_code, 2);
+    const ProgramResult absent = sample("cuda:99");
+    EXPECT_EQ(absent.exit_code, 1);
+    EXPECT_NE(absent.output.find("compute.device is \"cuda:99\", but "), std::string::npos) << absent.output;
+}
+
 TEST(ProgramTest, HelpVersionAndWrongUse) {
     EXPECT_EQ(run_program({"--help"}).exit_code, 0);
     const ProgramResult help = run_program({"train", "--help"});
@@ -305,6 +333,10 @@ TEST(ProgramTest, HelpVersionAndWrongUse) {
     EXPECT_EQ(version.output.substr(0, 7), "accrue ") << version.output;
     const std::string instructions(cpu::title_of(cpu::best_instruction_set()));
     EXPECT_NE(version.output.find(", " + instructions + ")"), std::string::npos) << version.output;
+    // The GPUs, or why there is none.
+    EXPECT_TRUE(version.output.find("\ncuda:0: ") != std::string::npos ||
+                version.output.find("\nno GPU: ") != std::string::npos)
+        << version.output;
     EXPECT_EQ(run_program({}).exit_code, 2);
     EXPECT_EQ(run_program({"trane"}).exit_code, 2);
     EXPECT_EQ(run_program({"train", "--no-such-option"}).exit_code, 2);

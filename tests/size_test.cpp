@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "accrue/base/temporary_folder.h"
+#include "accrue/base/test_places.h"
 
 namespace accrue {
 namespace {
@@ -25,7 +26,7 @@ int64_t lines_of(const fs::path& path) {
 TEST(SizeTest, NoSourceFileIsLong) {
     int sources = 0;
     for (const char* folder : {"accrue", "tests"}) {
-        for (const auto& entry : fs::recursive_directory_iterator(fs::path(ACCRUE_SOURCE_DIR) / folder)) {
+        for (const auto& entry : fs::recursive_directory_iterator(source_folder() / folder)) {
             const auto ending = entry.path().extension();
             if (ending == ".h" || ending == ".cpp") {
                 ++sources;
@@ -37,7 +38,7 @@ TEST(SizeTest, NoSourceFileIsLong) {
 }
 
 TEST(SizeTest, TheReadmeIsReadInMinutes) {
-    const auto readme = fs::path(ACCRUE_SOURCE_DIR) / "README.md";
+    const auto readme = source_folder() / "README.md";
     if (!fs::exists(readme)) {
         GTEST_SKIP() << "there is no README.md";
     }

@@ -14,6 +14,7 @@
 
 #include "accrue/base/file.h"
 #include "accrue/base/random.h"
+#include "accrue/base/test_places.h"
 #include "accrue/observe/metric_table.h"
 #include "accrue/tensor/safetensors.h"
 #include "accrue/train/initial_weights.h"
@@ -23,7 +24,11 @@ namespace accrue::testing {
 namespace fs = std::filesystem;
 
 fs::path golden(const std::string& name) {
-    return fs::path(ACCRUE_SOURCE_DIR) / "tests" / "golden" / name;
+    return source_folder() / "tests" / "golden" / name;
+}
+
+std::string accrue_program() {
+    return program_under_test(ACCRUE_PROGRAM).string();
 }
 
 void write_ragged_data(const fs::path& file, const RaggedData& data) {
@@ -263,11 +268,11 @@ ProgramResult wait_for(const Child& child) {
 
 ProgramResult run_program(const std::vector<std::string>& arguments, const fs::path& folder,
                           const fs::path& control_group) {
-    return wait_for(start(ACCRUE_PROGRAM, arguments, folder, control_group));
+    return wait_for(start(accrue_program(), arguments, folder, control_group));
 }
 
 ProgramResult run_program(const std::vector<std::string>& arguments, const ProgramSetup& setup) {
-    return wait_for(start(ACCRUE_PROGRAM, arguments, ".", {}, setup));
+    return wait_for(start(accrue_program(), arguments, ".", {}, setup));
 }
 
 ProgramResult run_program_at(const fs::path& program, const std::vector<std::string>& arguments) {
@@ -276,7 +281,7 @@ ProgramResult run_program_at(const fs::path& program, const std::vector<std::str
 
 ProgramResult signal_program(const std::vector<std::string>& arguments, int signal, const std::function<bool()>& ready,
                              const ProgramSetup& setup) {
-    const Child child = start(ACCRUE_PROGRAM, arguments, ".", {}, setup);
+    const Child child = start(accrue_program(), arguments, ".", {}, setup);
     for (siginfo_t info{}; info.si_pid != child.pid && !ready();) {
         waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED | WNOHANG | WNOWAIT);  // has it ended by itself?
         std::this_thread::yield();

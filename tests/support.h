@@ -17,6 +17,8 @@
 namespace accrue::testing {
 
 [[nodiscard]] std::filesystem::path golden(const std::string& name);
+// The program accrue as it was built beside the tests.
+[[nodiscard]] std::string accrue_program();
 
 // Samples of different lengths with masked prompts, one of which counts nothing, as input_ids and labels.
 struct RaggedData {

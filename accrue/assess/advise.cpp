@@ -94,6 +94,7 @@ void Adviser::choose_plan() {
     }
     advice_.peak_bytes = chosen.peak_bytes();
     advice_.budget = budget_of(inputs_.settings, machine_);
+    advice_.device = device_of(inputs_.settings.compute).name;
     advice_.threads = pool_.threads();
     advice_.window_grains = planner_.window_grains();
     advice_.optimizer = inputs_.settings.optimizer;

@@ -58,6 +58,7 @@ struct Advice {
     Judgement judgement;
     WindowTimes times;
     ComputeSplit split;
+    DeviceName device;
     Ceilings ceilings;
     double reached_flops = 0;      // a second of computing
     double reached_bytes = 0;      // a second of computing

@@ -105,6 +105,7 @@ nlohmann::ordered_json advice_json(const Advice& advice) {
               {"budget_bytes", advice.budget.bytes},
               {"lost_to_memory", advice.lost_to_memory}}},
             {"micro_batch_grains", advice.plan.micro_batch_grains},
+            {"device", text_of(advice.device)},
             {"threads", advice.threads},
             {"changes", changes},
             {"tried", trial_json(advice)},

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "accrue/assess/calibrate.h"
+#include "accrue/assess/device_ceilings.h"
+#include "accrue/base/bytes.h"
 #include "accrue/base/clock.h"
 #include "accrue/base/error.h"
 #include "accrue/kernels/timed/ceilings.h"
@@ -23,11 +26,18 @@ constexpr int kMostWindowsOfATurn = 20;
 constexpr double kTurnSeconds = 0.25;
 // After a first turn of each way, another one begins only within this time.
 constexpr double kEnoughSeconds = 10;
-// Addresses for windows of shorter samples, which first fit places differently. They cost no memory.
+// Addresses for windows of shorter samples, which first fit places differently. They cost no memory, but for a GPU's, where a
+// plan counts as many.
 constexpr double kSpareAddresses = 1.25;
+constexpr double kSpareAddressesOfGpu = 1 + 1.0 / 32;
 constexpr int kBursts = 5;
-// What memory_bandwidth() takes, with room to spare.
+// What memory_bandwidth() takes, with room to spare; and the ceilings of a GPU.
 constexpr int64_t kBandwidthBytes = int64_t{900} << 20;
+constexpr int64_t kGpuCeilingBytes = int64_t{1200} << 20;
+
+bool is_gpu(const RunInputs& inputs) {
+    return device_of(inputs.settings.compute).name.kind == DeviceKind::cuda;
+}
 
 // Batches that are loaded once. What is in them later comes from another window, which no clock can tell.
 class HeldBatches final : public PassedBatches {
@@ -86,10 +96,11 @@ class MeasuredRun {
 public:
     MeasuredRun(const RunInputs& inputs, Pool& pool, int64_t arena_bytes, const Plan& first, const MeasuredWorld& world)
         : arena_(make_backing(device_of(inputs.settings.compute),
-                              static_cast<int64_t>(static_cast<double>(arena_bytes) * kSpareAddresses)),
+                              static_cast<int64_t>(static_cast<double>(arena_bytes) *
+                                                   (is_gpu(inputs) ? kSpareAddressesOfGpu : kSpareAddresses))),
                  make_host_part(device_of(inputs.settings.compute), first.host_bytes, {.pool = &pool})),
           kernels_(make_kernels(device_of(inputs.settings.compute), pool, arena_)),
-          watch_(*kernels_),
+          goes_on_(is_gpu(inputs)),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, first.choices),
           loader_(*inputs.train, order_of(inputs)),
           world_(world),
@@ -114,6 +125,9 @@ public:
         const BatchSource& data = way.batches == MeasuredWay::Batches::held ? held_ : source_;
         const LoadAhead batches(data, window_from);
         (void)window(batches, window_from(engine_.state.position));
+        if (goes_on_) {
+            apart_ = watched_window(batches, window_from(engine_.state.position));
+        }
         std::vector<WindowTimes> windows;
         const auto start = Clock::now();
         const auto is_enough = [&](int number) {
@@ -135,17 +149,7 @@ public:
 
 private:
     WindowTimes window(const BatchSource& data, const Window& window) {
-        watch_.reset();
-        const StopFlag never{false};
-        const CountedBatches batches(data);
-        const auto report = run_step(engine_, batches, window, never);
-        const auto& parts = watch_.seconds();
-        WindowTimes times{.tokens = static_cast<double>(report->tokens), .kernels = parts};
-        times.rows = static_cast<double>(batches.rows());
-        times.calls = static_cast<double>(watch_.calls());
-        times.data_wait_seconds = report->data_wait_seconds;
-        times.ordering_seconds = std::max(
-            0.0, report->seconds - report->data_wait_seconds - std::accumulate(parts.begin(), parts.end(), 0.0));
+        WindowTimes times = goes_on_ ? unwatched_window(data, window) : watched_window(data, window);
         if (world_.synchronise) {
             const auto start = Clock::now();
             times.synchronisation_bytes = static_cast<double>(world_.synchronise());
@@ -154,9 +158,47 @@ private:
         return times;
     }
 
+    WindowTimes watched_window(const BatchSource& data, const Window& window) {
+        Stopwatch watch(*kernels_);
+        WindowTimes times = unwatched_window(data, window);
+        const double all = times.ordering_seconds;
+        times.kernels = watch.seconds();
+        times.calls = static_cast<double>(watch.calls());
+        times.ordering_seconds = std::max(0.0, all - kernel_seconds(times));
+        return times;
+    }
+
+    // All of its time counts as ordering, unless it is known from a window before, in which each operation was waited for, how the
+    // time is shared out. That one took longer: what it has too much is taken from all parts alike.
+    WindowTimes unwatched_window(const BatchSource& data, const Window& window) {
+        const StopFlag never{false};
+        const CountedBatches batches(data);
+        const auto report = run_step(engine_, batches, window, never);
+        WindowTimes times{.tokens = static_cast<double>(report->tokens)};
+        times.rows = static_cast<double>(batches.rows());
+        times.data_wait_seconds = report->data_wait_seconds;
+        times.ordering_seconds = report->seconds - report->data_wait_seconds;
+        if (apart_ && apart_->rows > 0) {
+            const double rows = times.rows / apart_->rows;
+            times.calls = apart_->calls * rows;
+            const double share = std::min(rows, times.ordering_seconds / kernel_seconds(*apart_));
+            for (size_t part = 0; part < times.kernels.size(); ++part) {
+                times.kernels[part] = apart_->kernels[part] * share;
+            }
+            times.ordering_seconds = std::max(0.0, times.ordering_seconds - kernel_seconds(times));
+        }
+        return times;
+    }
+
+    static double kernel_seconds(const WindowTimes& times) {
+        return std::accumulate(times.kernels.begin(), times.kernels.end(), 0.0);
+    }
+
     Arena arena_;
     std::unique_ptr<Kernels> kernels_;
-    Stopwatch watch_;
+    bool
+        goes_on_;  // when an operation returns: the device is late, and its operations are watched in windows of their own
+    std::optional<WindowTimes> apart_;
     Engine engine_;
     Loader loader_;
     const MeasuredWorld& world_;
@@ -164,7 +206,25 @@ private:
     HeldBatches held_;
 };
 
+Ceilings ceilings_of_gpu(const RunInputs& inputs, Pool& pool, int64_t room) {
+    if (room < kGpuCeilingBytes) {
+        throw Error(cat("to measure what the GPU could do takes ", format_bytes(kGpuCeilingBytes),
+                        " of its memory, and there are ", format_bytes(std::max<int64_t>(0, room)),
+                        ". Give compute.memory more, or free some of the card's memory."));
+    }
+    DeviceCeilings device(device_of(inputs.settings.compute), pool, inputs.settings.compute.dtype);
+    Ceilings ceilings;
+    for (int burst = 0; burst < kBursts; ++burst) {
+        ceilings.flops = std::max(ceilings.flops, device.product_rate());
+    }
+    ceilings.bytes = device.copy_bandwidth();
+    return ceilings;
+}
+
 Ceilings measure_ceilings(const RunInputs& inputs, Pool& pool, int64_t room) {
+    if (is_gpu(inputs)) {
+        return ceilings_of_gpu(inputs, pool, room);
+    }
     const DType dtype = inputs.settings.compute.dtype;
     const auto set = cpu::instruction_set_named(inputs.settings.compute.instruction_set);
     Ceilings ceilings;

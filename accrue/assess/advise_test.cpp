@@ -16,6 +16,7 @@ namespace accrue {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 MemoryBound no_limit() {
@@ -163,6 +164,23 @@ TEST_F(AdviseTest, AStepOfSmallCallsIsBoundByOverheadAndTriesLargerPieces) {
     EXPECT_EQ(json.at("bound"), "overhead");
     EXPECT_EQ(json.at("times").at("overhead_seconds"), advice.split.overhead_seconds);
     EXPECT_EQ(json.at("times").at("kernel_calls"), 1200);
+}
+
+// A GPU has no threads to choose, and its memory is the card's.
+TEST_F(AdviseTest, OnAGpuTheAdviceIsAboutTheGpu) {
+    RunInputs inputs = small_inputs(16, 1);
+    inputs.settings.compute.device = DeviceName(DeviceKind::cuda, 1);
+    const Advice advice = find_advice(inputs, no_limit(), on({.call_seconds = 1e-3}));
+    EXPECT_EQ(advice.judgement.bound, Bound::overhead);
+    const std::string text = advice_text(advice);
+    EXPECT_THAT(text, HasSubstr("small for a GPU"));
+    EXPECT_THAT(text, HasSubstr("cuda:1"));
+    EXPECT_THAT(text, Not(HasSubstr("thread")));
+    expect_narrow(text);
+    EXPECT_EQ(nlohmann::json::parse(advice_json(advice).dump()).dump().find("\"device\":\"cpu\""), std::string::npos);
+    for (const Change& change : advice.changes) {
+        EXPECT_THAT(change.text, Not(HasSubstr("thread")));
+    }
 }
 
 TEST_F(AdviseTest, OverheadInAWindowOfOnePieceTriesWhatElseThereIs) {

@@ -96,11 +96,23 @@ constexpr const char* kMoreWorkACall =
     " The calls are small: more work a call helps, by more grains a micro-batch, fewer threads (both keep the result), "
     "larger "
     "grains (window.grain_samples) or a larger model (both change it).";
+constexpr const char* kMoreWorkACallOfGpu =
+    " The calls are small for a GPU: more work a call helps, by more grains a micro-batch (which keeps the result), "
+    "larger "
+    "grains (window.grain_samples) or a larger model (both change it).";
+
+bool is_gpu(const Advice& advice) {
+    return advice.device.kind == DeviceKind::cuda;
+}
+
+std::string more_work_text(const Advice& advice) {
+    return advice.judgement.bound != Bound::overhead ? "" : is_gpu(advice) ? kMoreWorkACallOfGpu : kMoreWorkACall;
+}
 
 // The bound says where to look; what was tried says whether it helps.
 std::string helps_text(const Advice& advice) {
     if (!advice.trial) {
-        return cat("There is nothing else to choose.", advice.judgement.bound == Bound::overhead ? kMoreWorkACall : "");
+        return cat("There is nothing else to choose.", more_work_text(advice));
     }
     const Trial& trial = *advice.trial;
     const std::string gain = signed_percent(trial.measured_gain);
@@ -125,7 +137,7 @@ std::string helps_text(const Advice& advice) {
             }
             [[fallthrough]];
         default:
-            return verdict_text(trial, gain) + (advice.judgement.bound == Bound::overhead ? kMoreWorkACall : "");
+            return verdict_text(trial, gain) + more_work_text(advice);
     }
 }
 
@@ -160,9 +172,10 @@ std::string times_text(const Advice& advice) {
            time_line("waiting for data", times.data_wait_seconds, all) +
            time_line("synchronising", times.synchronisation_seconds, all, network) +
            time_line("once a window", times.fixed_seconds(), all, "of the above: update, synchronisation") +
-           wrapped(fmt::format("measured on windows of {} samples; {} of {}, {}, {} thread(s)", advice.measured_samples,
-                               format_bytes(advice.peak_bytes), format_bytes(advice.budget.bytes), text_of(advice.plan),
-                               advice.threads),
+           wrapped(fmt::format("measured on windows of {} samples; {} of {}{}, {}, {}", advice.measured_samples,
+                               format_bytes(advice.peak_bytes), format_bytes(advice.budget.bytes),
+                               is_gpu(advice) ? " of the GPU's memory" : "", text_of(advice.plan),
+                               is_gpu(advice) ? text_of(advice.device) : fmt::format("{} thread(s)", advice.threads)),
                    kIndent);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,16 +22,19 @@ struct BenchRequest {
     int64_t threads = 0;      // 0 = all
     int64_t micro_batch = 0;  // grains; 0 = as a run with plenty of memory
     SumKind sums = SumKind::exact;
-    Recompute recompute = Recompute::nothing;
+    std::optional<Recompute> recompute = Recompute::nothing;  // nothing = as a run's plan, within compute.memory
     int64_t loss_rows = Choices::kLossRows;
     Choices::WeightCopy weight_copy = Choices::WeightCopy::kept;
-    int64_t steps = 3;  // measured, after one that is not
+    int64_t steps = 3;                        // measured, after those that are not
+    std::optional<DeviceName> device = {};    // none = usual_device()
+    std::vector<std::string> overrides = {};  // of other settings: "optimizer.moments=8bit"
 };
 
 // The sums that are measured beside fp32 ones: those asked for; exact ones where fp32 is asked for.
 [[nodiscard]] SumKind sums_beside_fp32(const BenchRequest& request);
 
-// The settings of a run that does this work. Errors: an unknown preset, a sequence longer than the model's positions.
+// The settings of a run that does this work. Errors: an unknown preset, a sequence longer than the model's positions, an
+// override of what the request says in words of its own.
 [[nodiscard]] Settings bench_settings(const BenchRequest& request);
 // The model that it measures.
 [[nodiscard]] std::shared_ptr<const ModelSpec> bench_model(const BenchRequest& request);
@@ -63,6 +67,10 @@ private:
 // What one process found that ran some steps.
 struct StepsMeasurement {
     std::vector<StepTimes> steps;
+    // Of a device that goes on when an operation returns (a GPU): one more step, in which each operation was waited for. The
+    // others then have no parts.
+    std::optional<StepTimes> step_by_parts = {};
+    WorkByPart work = {};  // of a step
     // Multiply-add rates in FLOP/s, each the best of some bursts: before the first step and after each. A burst that
     // something else disturbed would make the ceiling low and the steps look good.
     std::vector<double> rates;
@@ -74,7 +82,9 @@ struct StepsMeasurement {
     int64_t grains = 0;
     int64_t micro_batches = 0;
     int64_t planned_peak_bytes = 0;   // the planned arena, and what the process held before it
-    int64_t resident_peak_bytes = 0;  // VmHWM
+    int64_t resident_peak_bytes = 0;  // VmHWM; of a GPU what the process holds of its memory
+    int64_t arena_bytes = 0;          // the most that the arena held
+    std::string plan;                 // what is recomputed and kept, in words
     std::string device;
     int threads = 0;
 };
@@ -82,7 +92,7 @@ struct StepsMeasurement {
 // Runs real optimizer steps on random words in this process: one that is not measured, then those asked for.
 [[nodiscard]] StepsMeasurement measure_steps(const BenchRequest& request);
 
-// Bytes a second, by memory_bandwidth().
+// Bytes a second, by memory_bandwidth() or, of a GPU, by DeviceCeilings.
 [[nodiscard]] double measure_bandwidth(const BenchRequest& request);
 
 // The answer before the time: how far the gradient of one small grain is from the fp32 reference's.

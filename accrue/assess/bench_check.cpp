@@ -93,17 +93,17 @@ GradientCheck check_gradient(const BenchRequest& request) {
     settings.window = {.samples = 1, .tokens = 0, .grain_samples = 1, .micro_batch_grains = 1};
     const Choices choices = bench_choices(request, model->blocks());
     Pool pool(static_cast<int>(request.threads));
-    const auto bytes = [&](const Settings& of) {
-        return plan_arena(of, model, of.data.sequence_length, pool.threads(), choices).peak_bytes;
+    const auto gradients = [&](const Settings& of) {
+        const DeviceChoice device = device_of(of.compute);
+        const ArenaPlan plan = plan_arena(of, model, of.data.sequence_length, pool.threads(), choices);
+        Arena arena(make_backing(device, plan.peak_bytes));
+        return gradients_of(of, model, choices, *make_kernels(device, pool, arena));
     };
-    Arena arena(bytes(settings));
-    const auto cpu = make_cpu_kernels(pool, arena);
-    const Gradients got = gradients_of(settings, model, choices, *cpu);
+    const Gradients got = gradients(settings);
+    settings.compute.device = DeviceKind::reference;
     settings.compute.dtype = DType::fp32;
     settings.compute.sums = SumKind::fp32;
-    Arena reference_arena(bytes(settings));
-    const auto reference = make_reference_kernels(reference_arena);
-    const Gradients wanted = gradients_of(settings, model, choices, *reference);
+    const Gradients wanted = gradients(settings);
 
     GradientCheck check{.tensors = static_cast<int64_t>(wanted.size()),
                         .tokens = settings.data.sequence_length,

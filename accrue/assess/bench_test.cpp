@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "accrue/assess/bench_report.h"
+#include "accrue/assess/device_ceilings.h"
 #include "accrue/base/error.h"
 #include "accrue/train/settings_words.h"
 
@@ -34,6 +35,40 @@ StepsMeasurement steps_of(const std::vector<double>& seconds) {
         step.waiting = time / 2;
     }
     return measurement;
+}
+
+TEST(DeviceCeilingsTest, AreThoseOfWhatTheDeviceIsAskedFor) {
+    Pool pool(1);
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
+        DeviceCeilings ceilings({}, pool, dtype, {.product = 96, .copied_floats = 4096});
+        EXPECT_GT(ceilings.product_rate(), 0);
+        EXPECT_GT(ceilings.copy_bandwidth(), 0);
+    }
+}
+
+TEST(BenchTest, OtherSettingsReachTheRunAndOwnOptionsAreNotDoubled) {
+    BenchRequest request = small_request();
+    request.overrides = {"window.grain_samples=2", "optimizer.moments=8bit", "model.layers=2"};
+    const Settings settings = bench_settings(request);
+    EXPECT_EQ(settings.window.grain_samples, 2);
+    EXPECT_EQ(settings.optimizer.moments, MomentFormat::eight_bits);
+    EXPECT_EQ(bench_model(request)->blocks(), 2);
+    const StepsMeasurement measurement = measure_steps(request);
+    EXPECT_EQ(measurement.grains, 2);
+    EXPECT_EQ(measurement.plan, "nothing recomputed");
+    request.overrides = {"compute.dtype=bf16"};
+    EXPECT_THAT(
+        [&] { (void)bench_settings(request); },
+        ::testing::ThrowsMessage<Error>("--set compute.dtype=bf16: accrue bench has --dtype for that. Give it there."));
+}
+
+TEST(BenchTest, WhatIsRecomputedMayBeLeftToThePlan) {
+    BenchRequest request = small_request();
+    request.recompute.reset();
+    EXPECT_EQ(bench_settings(request).window.micro_batch_grains, 0) << "left to the plan too";
+    const StepsMeasurement measurement = measure_steps(request);
+    EXPECT_EQ(measurement.steps.size(), 2U);
+    EXPECT_GT(measurement.arena_bytes, 0);
 }
 
 TEST(BenchTest, GrainsFollowTheDefaultRule) {
@@ -180,6 +215,17 @@ TEST(BenchTest, AMeasurementSurvivesItsWayThroughAPipe) {
                                 .resident_peak_bytes = int64_t{8} << 30,
                                 .device = "paper \"and\" ink",
                                 .threads = 7};
+    StepsMeasurement with_parts = sent;
+    with_parts.step_by_parts = step;
+    with_parts.work[2] = {.flops = 3, .bytes = 4};
+    with_parts.plan = "all kept";
+    with_parts.arena_bytes = 77;
+    const StepsMeasurement late = steps_from_json(nlohmann::ordered_json::parse(to_json(with_parts).dump()));
+    ASSERT_TRUE(late.step_by_parts);
+    EXPECT_EQ(late.step_by_parts->parts, step.parts);
+    EXPECT_EQ(late.work[2].bytes, 4);
+    EXPECT_EQ(late.plan, "all kept");
+    EXPECT_EQ(late.arena_bytes, 77);
     const StepsMeasurement came = steps_from_json(nlohmann::ordered_json::parse(to_json(sent).dump()));
     ASSERT_EQ(came.steps.size(), 2U);
     EXPECT_EQ(came.steps[0].seconds, step.seconds);
@@ -231,6 +277,27 @@ TEST(BenchReportTest, TakesMediansAndRatios) {
     EXPECT_EQ(bench_json(findings, {}).at("exact_over_fp32"), 0.75);
     EXPECT_THAT(bench_text(json), ::testing::HasSubstr("fraction of floor:"));
     EXPECT_THAT(bench_text(json), ::testing::HasSubstr("\nexact / fp32 sums:  0.750 of the speed\n"));
+}
+
+// Of a device that goes on when an operation returns: parts come from a step of their own, and each has a floor.
+TEST(BenchReportTest, PartsOfALateDeviceHaveFloors) {
+    BenchFindings findings;
+    findings.request = small_request();
+    findings.bandwidth = 1e9;
+    StepsMeasurement measurement = steps_of({2});
+    measurement.step_by_parts = StepTimes{.seconds = 3, .parts = {1, 0, 0, 0, 0, 0, 0, 2}, .calls = 5};
+    measurement.work[0] = {.flops = 1e9, .bytes = 1e6};
+    measurement.work[7] = {.flops = 0, .bytes = 5e8};
+    findings.beside_fp32 = {measurement};
+    findings.fp32 = {measurement};
+    const auto json = bench_json(findings, {});
+    EXPECT_EQ(json.at("parts_ms").at("optimizer"), 2000);
+    EXPECT_EQ(json.at("step_by_parts_ms"), 3000);
+    EXPECT_EQ(json.at("floor_parts_ms").at("products_forward"), 500) << "2e9 FLOP/s";
+    EXPECT_EQ(json.at("floor_parts_ms").at("optimizer"), 500);
+    EXPECT_DOUBLE_EQ(json.at("fraction_of_floor_by_parts"), 0.5);
+    EXPECT_DOUBLE_EQ(json.at("floor_by_parts_tokens_per_second"), 64);
+    EXPECT_FALSE(json.contains("undisturbed_fraction"));
 }
 
 TEST(BenchReportTest, NamesTheSumsThatWereMeasuredBesideFp32) {

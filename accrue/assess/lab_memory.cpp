@@ -2,6 +2,7 @@
 
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
+#include "accrue/kernels/device.h"
 #include "accrue/model/parameters.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/planner.h"
@@ -35,6 +36,7 @@ LabMemory::LabMemory(const RunInputs& inputs, const Window& window, int threads,
       second_sum_bytes_(inputs.model->parameters().flat_elements * bytes_of(SumKind::exact)),
       state_bytes_(planner_.unlimited().host_bytes),
       choices_(choices_of(inputs.settings, inputs.model->blocks())) {
+    choices_.waiting_grains = most_waiting();
     const MemoryBound budget = budget_of(inputs.settings, machine);
     const auto most = static_cast<int64_t>(kShareOfMemory * static_cast<double>(machine.bytes - base_.held_bytes));
     const int64_t enough = std::min(budget.bytes, base_.held_bytes + most);
@@ -49,6 +51,12 @@ LabMemory::LabMemory(const RunInputs& inputs, const Window& window, int threads,
     }
     check_host();
     check_peak(budget, base_);
+    if (planner_.device().kind == DeviceKind::cuda) {  // whose addresses are memory
+        Plan plan;
+        plan.arena_bytes = arena_bytes();
+        address_bytes_ = arena_bytes() + spare_bytes(planner_, plan);
+        return;
+    }
     const auto addresses = static_cast<int64_t>(static_cast<double>(arena_bytes()) * kSpareLabAddresses);
     address_bytes_ = std::max(arena_bytes(), std::min(addresses, budget.address_bytes - kHugePage));
 }
@@ -64,6 +72,13 @@ void LabMemory::check_host() {
     if (!refusal.empty()) {
         throw Error(refusal);
     }
+}
+
+// As a run with enough memory has it.
+int64_t LabMemory::most_waiting() const {
+    const int64_t most = make_workspace(device_of(inputs_.settings.compute), threads_)->traits().most_waiting_grains;
+    const int64_t waiting = inputs_.settings.compute.sums == SumKind::exact ? std::min(most, window_.grains()) : 0;
+    return waiting > 1 ? waiting : 0;
 }
 
 int64_t LabMemory::engine_bytes(int64_t grain_samples, int64_t at_once, const Choices& choices) const {

@@ -33,6 +33,7 @@ public:
     [[nodiscard]] int64_t host_bytes() const { return state_bytes_ + (has_sums_on_host() ? second_sum_bytes_ : 0); }
 
 private:
+    [[nodiscard]] int64_t most_waiting() const;
     [[nodiscard]] int64_t samples_at_once(int64_t grains) const {
         return std::max<int64_t>(2, grains * window_.grain_samples);
     }

@@ -88,6 +88,12 @@ std::vector<OtherWay> other_threads(WindowLab& lab) {
     return ways;
 }
 
+OtherWay without_graphs(WindowLab& lab) {
+    return {.name = "without graphs", .promise = Promise::all_sums, .compute = [&lab] {
+                return lab.by_step({.graphs = DeviceChoice::Graphs::off});
+            }};
+}
+
 struct NamedChoices {
     std::string name;
     Choices choices;
@@ -110,6 +116,15 @@ std::vector<NamedChoices> other_choices(const Choices& own, const Settings& sett
         mixed.blocks.front() = Recompute::cheap;
         mixed.blocks.back() = Recompute::nothing;
         result.push_back({"recompute different things in the layers", mixed});
+    }
+    if (own.waiting_grains > 0) {
+        Choices at_once = own;
+        at_once.waiting_grains = 0;
+        result.push_back({"each grain's gradients added at once", at_once});
+        at_once.waiting_grains = 2;
+        if (own.waiting_grains > 2) {
+            result.push_back({"gradients of 2 grains added together", at_once});
+        }
     }
     Choices small_loss = own;
     small_loss.loss_rows = std::max<int64_t>(1, own.loss_rows / 5);
@@ -150,7 +165,11 @@ std::vector<OtherWay> other_ways(WindowLab& lab, const Settings& settings, int64
         add(several_workers(lab, each));
         add({stopped_half_way(lab, each)});
     }
-    add(other_threads(lab));
+    if (device_of(settings.compute).name.kind == DeviceKind::cuda) {
+        add({without_graphs(lab)});
+    } else {
+        add(other_threads(lab));
+    }
     for (const NamedChoices& named : other_choices(lab.memory().choices(), settings, layers)) {
         add({with_choices(lab, named)});
     }

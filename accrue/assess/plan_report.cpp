@@ -8,7 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "accrue/assess/calibrate.h"
+#include "accrue/base/error.h"
+#include "accrue/kernels/gpus.h"
 #include "accrue/model/parameters.h"
+#include "accrue/train/engine.h"
 #include "accrue/train/epoch.h"
 #include "accrue/train/settings_words.h"
 
@@ -98,7 +101,9 @@ Json resident_json(const PlanFindings& findings, const PlanRow& row) {
             {"sums", parts.sums},
             {"moments", parts.moments},
             {"on_host", row.plan.host_bytes},
+            {"waiting", parts.waiting},
             {"tables", parts.tables},
+            {"device", parts.device},
             {"process", row.peak_bytes - row.plan.arena_bytes},
             {"process_now", findings.base.held_bytes}};
 }
@@ -113,6 +118,19 @@ Json transient_json(const Plan& plan) {
             {"largest_at_once", plan.arena_bytes - plan.resident_bytes}};
 }
 
+// The GPU that was planned for, if it is one of this machine.
+std::string gpu_text(const DeviceName& device) {
+    if (device.kind != DeviceKind::cuda) {
+        return "";
+    }
+    for (const Gpu& gpu : gpus_of_machine().found) {
+        if (gpu.number == device.gpu) {
+            return cat(text_of(device), ", ", gpu.name);
+        }
+    }
+    return cat(text_of(device), ", a GPU that is not in this machine");
+}
+
 Json machine_json(const PlanFindings& findings) {
     const MemoryFacts& facts = findings.machine;
     Json groups = Json::array();
@@ -125,6 +143,7 @@ Json machine_json(const PlanFindings& findings) {
             {"control_groups", groups},
             {"address_limit", or_null(facts.address_limit)},
             {"data_limit", or_null(facts.data_limit)},
+            {"device", text_of(findings.device)},
             {"budget", findings.budget.bytes},
             {"budget_reason", findings.budget.reason}};
 }
@@ -145,6 +164,8 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
     Planner planner(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool.threads());
     PlanFindings findings;
     findings.machine = read_memory_facts();
+    findings.device = device_of(settings.compute).name;
+    findings.gpu = gpu_text(findings.device);
     findings.base = ProcessBase::measure(planner.device());
     findings.budget = budget_of(settings, machine);
     findings.window_grains = planner.window_grains();

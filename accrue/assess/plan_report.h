@@ -36,6 +36,8 @@ struct PlanFindings {
     std::string window;  // in words
     std::string epoch;   // which windows the data makes; "" = not known
     MemoryFacts machine;
+    DeviceName device;
+    std::string gpu;  // "cuda, NVIDIA H200"; "" = none, or none that is here
     MemoryBound budget;
     ProcessBase base;
     double window_grains = 0;

@@ -104,6 +104,22 @@ TEST_F(PlanReportTest, CuttingTheWindowTradesActivationsForSteps) {
     EXPECT_THAT(text, HasSubstr("activations kept"));
 }
 
+// Planned from what a GPU would take, whichever machine this is.
+TEST_F(PlanReportTest, APlanForAGpuIsOfItsMemory) {
+    RunInputs inputs = small_inputs();
+    inputs.settings.compute.device = DeviceName(DeviceKind::cuda, 99);
+    const PlanFindings findings = find_plans(inputs, plenty(), {.typical = true});
+    const std::string text = plan_text(findings);
+    EXPECT_THAT(text,
+                HasSubstr("device:     cuda:99, a GPU that is not in this machine; all sizes are of its memory\n"));
+    EXPECT_THAT(text, HasSubstr("gradients that wait"));
+    EXPECT_THAT(text, HasSubstr("the device's own"));
+    const nlohmann::json json = nlohmann::json::parse(plan_json(findings).dump());
+    EXPECT_GT(json.at("resident").at("waiting"), 0);
+    EXPECT_GT(json.at("resident").at("device"), 0);
+    EXPECT_EQ(json.at("memory").at("device"), "cuda:99");
+}
+
 TEST_F(PlanReportTest, WhatDoesNotFitIsShownAndSaid) {
     const PlanFindings findings = find_plans(small_inputs(parse_byte_size("9MiB")), plenty(), {.typical = true});
     EXPECT_FALSE(findings.chosen);

@@ -14,8 +14,17 @@ std::string bytes_line(std::string_view name, int64_t bytes, std::string_view no
     return fmt::format("  {:<24}{:>12}{}{}\n", name, format_bytes(bytes), note.empty() ? "" : "   ", note);
 }
 
+std::string allowed_text(const PlanFindings& findings) {
+    return fmt::format("may take:   {} ({})\n",
+                       findings.budget.reason.empty() ? "anything" : format_bytes(findings.budget.bytes),
+                       findings.budget.reason.empty() ? "the system does not say" : findings.budget.reason);
+}
+
 std::string machine_text(const PlanFindings& findings) {
     const MemoryFacts& facts = findings.machine;
+    if (!findings.gpu.empty()) {
+        return fmt::format("device:     {}; all sizes are of its memory\n", findings.gpu) + allowed_text(findings);
+    }
     std::string text = fmt::format("machine:    {} of memory", format_bytes(facts.physical_bytes));
     if (facts.available_bytes) {
         text += fmt::format(", {} available", format_bytes(*facts.available_bytes));
@@ -30,21 +39,25 @@ std::string machine_text(const PlanFindings& findings) {
     if (facts.data_limit) {
         text += fmt::format("; ulimit -d {}", format_bytes(*facts.data_limit));
     }
-    return text + fmt::format("\nmay take:   {} ({})\n",
-                              findings.budget.reason.empty() ? "anything" : format_bytes(findings.budget.bytes),
-                              findings.budget.reason.empty() ? "the system does not say" : findings.budget.reason);
+    return text + "\n" + allowed_text(findings);
 }
 
 std::string resident_text(const PlanFindings& findings, const PlanRow& row) {
     const ArenaParts& parts = row.plan.parts;
+    const bool on_gpu = findings.device.kind == DeviceKind::cuda;
     constexpr std::string_view kOnHost = "in the machine's memory, not the GPU's";
     const std::string_view sums_note = findings.host_state == HostState::sums ? kOnHost : "";
     const std::string_view moments_note = findings.host_state != HostState::none ? kOnHost : "";
     return "always in memory\n" + bytes_line("weights", parts.weights) +
            bytes_line("copy in bf16", parts.copy, parts.copy == 0 ? "products read the weights themselves" : "") +
            bytes_line("sums of gradients", parts.sums, sums_note) + bytes_line("moments", parts.moments, moments_note) +
+           (parts.waiting > 0 ? bytes_line("gradients that wait", parts.waiting, "to be added to the sums in one pass")
+                              : "") +
            bytes_line("tables", parts.tables) +
-           bytes_line("the process itself", row.peak_bytes - row.plan.arena_bytes, "program, data, stacks");
+           (parts.device > 0 ? bytes_line("the device's own", parts.device, "constants, workspace of its library")
+                             : "") +
+           bytes_line("the process itself", row.peak_bytes - row.plan.arena_bytes,
+                      on_gpu ? "CUDA, the program's kernels, room to spare" : "program, data, stacks");
 }
 
 // Blocks that keep the same are told once.

@@ -68,9 +68,10 @@ ProgramUnderTest real_program() {
 
 // Everything that a way of computing needs anew.
 struct WindowLab::Rig {
-    Rig(const RunInputs& inputs, const ProgramUnderTest& program, int threads, const Choices& choices, Arena& arena)
+    Rig(const RunInputs& inputs, const ProgramUnderTest& program, const DeviceChoice& device, int threads,
+        const Choices& choices, Arena& arena)
         : pool(threads),
-          kernels(program.kernels(device_of(inputs.settings.compute), pool, arena)),
+          kernels(program.kernels(device, pool, arena)),
           engine(inputs.settings, inputs.model, inputs.longest_sample(), *kernels, choices) {}
 
     Pool pool;
@@ -126,7 +127,9 @@ void WindowLab::find_window(const WindowRequest& request) {
 
 void WindowLab::rebuild(const Way& way) {
     rig_.reset();
-    rig_ = std::make_unique<Rig>(inputs_, program_, way.threads > 0 ? way.threads : threads_,
+    DeviceChoice device = device_of(inputs_.settings.compute);
+    device.graphs = way.graphs;
+    rig_ = std::make_unique<Rig>(inputs_, program_, device, way.threads > 0 ? way.threads : threads_,
                                  way.choices.value_or(memory_->choices()), *arena_);
     Engine::Rules& rules = rig_->engine.rules;
     rules.micro_batch_grains =

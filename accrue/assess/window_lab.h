@@ -37,6 +37,7 @@ struct Way {
     int threads = 0;                      // 0 = as many as the run
     int64_t micro_batch_grains = 0;       // 0 = as many as the run
     std::optional<Choices> choices = {};  // nothing = what memory allows, as in a run
+    DeviceChoice::Graphs graphs = DeviceChoice::Graphs::replayed;
 };
 
 // What came out of a window.

@@ -13,7 +13,9 @@
 #include "accrue/base/output_path.h"
 #include "accrue/cli/child_process.h"
 #include "accrue/cli/commit.h"
+#include "accrue/cli/device_option.h"
 #include "accrue/cli/standard_output.h"
+#include "accrue/train/device_choice.h"
 #include "accrue/train/memory_budget.h"
 #include "accrue/train/settings_words.h"
 
@@ -22,33 +24,52 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// As a run settles compute.device: the first GPU with room, else the processor.
+DeviceName settled_device(const BenchCommand& command) {
+    BenchRequest request = command.request;
+    request.device = asked_device(command.device);
+    Settings settings = bench_settings(request);
+    settings.compute.device = request.device;
+    if (const std::string note = settle_device(settings, bench_model(request), request.sequence, DeviceUse::compute);
+        !note.empty() && command.child.empty()) {
+        fmt::print("{}\n", note);
+    }
+    return *settings.compute.device;
+}
+
 // One measurement in a process of its own: its peak of memory is then nobody else's.
 Json measured_by_child(const std::string& what, const BenchRequest& request) {
-    const std::string output = output_of_this_program({"bench",
-                                                       "--child",
-                                                       what,
-                                                       "--model",
-                                                       request.model,
-                                                       "--dtype",
-                                                       std::string(word_of(request.dtype)),
-                                                       "--sums",
-                                                       std::string(word_of(request.sums)),
-                                                       "--sequence",
-                                                       std::to_string(request.sequence),
-                                                       "--samples",
-                                                       std::to_string(request.samples),
-                                                       "--threads",
-                                                       std::to_string(request.threads),
-                                                       "--micro-batch",
-                                                       std::to_string(request.micro_batch),
-                                                       "--steps",
-                                                       std::to_string(request.steps),
-                                                       "--recompute",
-                                                       std::string(word_of(request.recompute)),
-                                                       "--loss-rows",
-                                                       std::to_string(request.loss_rows),
-                                                       "--weight-copy",
-                                                       std::string(word_of(request.weight_copy))});
+    std::vector<std::string> arguments = {"bench",
+                                          "--child",
+                                          what,
+                                          "--model",
+                                          request.model,
+                                          "--dtype",
+                                          std::string(word_of(request.dtype)),
+                                          "--sums",
+                                          std::string(word_of(request.sums)),
+                                          "--sequence",
+                                          std::to_string(request.sequence),
+                                          "--samples",
+                                          std::to_string(request.samples),
+                                          "--threads",
+                                          std::to_string(request.threads),
+                                          "--micro-batch",
+                                          std::to_string(request.micro_batch),
+                                          "--steps",
+                                          std::to_string(request.steps),
+                                          "--recompute",
+                                          std::string(word_of(request.recompute)),
+                                          "--loss-rows",
+                                          std::to_string(request.loss_rows),
+                                          "--weight-copy",
+                                          std::string(word_of(request.weight_copy)),
+                                          "--device",
+                                          text_of(*request.device)};
+    for (const std::string& override : request.overrides) {
+        arguments.insert(arguments.end(), {"--set", override});
+    }
+    const std::string output = output_of_this_program(arguments);
     Json json = Json::parse(output, nullptr, false);
     if (json.is_discarded()) {
         throw Error(cat("a process of the measurement said what is no JSON: ", output));
@@ -79,11 +100,13 @@ void note(const std::string& text) {
 std::filesystem::path check_before(const BenchCommand& command) {
     const BenchRequest& request = command.request;
     const auto model = bench_model(request);
-    const ArenaPlan plan =
-        plan_arena(bench_settings(request), model, request.sequence, Pool(static_cast<int>(request.threads)).threads(),
-                   bench_choices(request, model->blocks()));
-    if (const auto available = available_memory()) {
-        check_memory(plan, *available);
+    if (request.device->kind != DeviceKind::cuda) {  // which is asked when the plan is made
+        const ArenaPlan plan =
+            plan_arena(bench_settings(request), model, request.sequence,
+                       Pool(static_cast<int>(request.threads)).threads(), bench_choices(request, model->blocks()));
+        if (const auto available = available_memory()) {
+            check_memory(plan, *available);
+        }
     }
     if (command.json.empty()) {
         return {};
@@ -106,6 +129,13 @@ void measure_in_turns(const BenchCommand& command, BenchFindings& findings) {
     }
 }
 
+template <class Value>
+std::vector<std::string> words_and_auto() {
+    std::vector<std::string> words = words_of<Value>();
+    words.emplace_back(kAuto);
+    return words;
+}
+
 // An option that takes one of an enum's words.
 template <class Value>
 void add_word_option(CLI::App& app, const std::string& name, Value& value, const std::string& meaning) {
@@ -117,7 +147,9 @@ void add_word_option(CLI::App& app, const std::string& name, Value& value, const
 
 }  // namespace
 
-ExitCode run_bench(const BenchCommand& command) {
+ExitCode run_bench(const BenchCommand& asked) {
+    BenchCommand command = asked;
+    command.request.device = settled_device(asked);
     if (!command.child.empty()) {
         return run_child(command);
     }
@@ -156,7 +188,20 @@ void add_bench_command(CLI::App& app, BenchCommand& command, ExitCode& code) {
         ->check(CLI::Range(0, 1 << 20));
     add_word_option(*bench, "--sums", request.sums,
                     "How gradients are added; fp32 (for fp32: exact) is measured for comparison");
-    add_word_option(*bench, "--recompute", request.recompute, "What each block computes again instead of keeping it");
+    bench
+        ->add_option_function<std::string>(
+            "--recompute", [&request](const std::string& word) { request.recompute = value_of_word<Recompute>(word); },
+            "What each block computes again instead of keeping it; auto = as a run's plan, within compute.memory")
+        ->default_str(std::string(word_of(request.recompute)))
+        ->check(CLI::IsMember(words_and_auto<Recompute>()));
+    bench->add_option("--device", command.device, "auto, cpu, cuda (the first GPU), cuda:1")
+        ->capture_default_str()
+        ->check(device_or_auto());
+    bench
+        ->add_option("--set", request.overrides,
+                     "Another setting of the run: --set optimizer.moments=8bit (repeatable)")
+        ->type_name("SECTION.KEY=VALUE")
+        ->allow_extra_args(false);
     count("--loss-rows", request.loss_rows, "Rows of logits that exist at a time");
     add_word_option(*bench, "--weight-copy", request.weight_copy,
                     "bf16: products read a copy of the weights, or convert them tile by tile");

@@ -13,6 +13,7 @@ namespace accrue {
 // `accrue bench`: how fast this machine trains, against how fast it could.
 struct BenchCommand {
     BenchRequest request;
+    std::string device = "auto";
     int64_t rounds = 2;  // processes for each kind of sums
     std::string json;    // "" = no result file
     bool overwrite = false;

@@ -29,6 +29,7 @@ struct SampleCommand {
     std::string prompt;
     SamplingSettings sampling;
     int64_t threads = 0;
+    std::string device = "auto";
     bool chat = false;
     std::string chat_format;  // "" = the run's, or that of the model's own template
 };
@@ -38,6 +39,7 @@ struct EvalCommand {
     std::string folder;
     std::vector<std::string> data;
     int64_t threads = 0;
+    std::string device = "auto";
     std::string chat_format;  // "" = the run's, or that of the model's own template
 };
 [[nodiscard]] ExitCode run_eval(const EvalCommand& command);
@@ -61,7 +63,7 @@ inline void warn(const std::string& line) {
     fmt::print(stderr, "{}\n", line);
 }
 
-// "accrue 0.1.0" and the instruction set in use.
+// "accrue 0.1.0", the instruction set in use, what GPUs the program was built for, and those that are there.
 [[nodiscard]] std::string version_text();
 
 }  // namespace accrue

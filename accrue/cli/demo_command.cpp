@@ -26,7 +26,11 @@
 namespace accrue {
 namespace {
 
+// How often a run is looked at: while it goes its way, and when it is to be killed between two steps of a few milliseconds.
 constexpr std::chrono::milliseconds kLook{50};
+constexpr std::chrono::milliseconds kQuickLook{1};
+// The job's own grain, whatever the device likes best: four samples, so that a window of 32 can be cut.
+constexpr int64_t kGrainSamples = 4;
 constexpr size_t kShownDigits = 16;
 
 // One way to train the job. Threads 0 = all.
@@ -72,7 +76,8 @@ private:
     void train(const DemoRun& way);
     void finish_child(const std::vector<std::string>& arguments, const DemoRun& way);
     void kill_in_mid_window(const DemoRun& way);
-    void watch(ChildProcess& child, const DemoRun& way, int64_t until_lines);
+    void watch(ChildProcess& child, const DemoRun& way, int64_t until_lines, std::chrono::milliseconds look);
+    [[nodiscard]] std::vector<std::string> settings() const;
     void show_mean_of_means();
     [[nodiscard]] RunFolder folder_of(const DemoRun& way) const;
     [[nodiscard]] bool all_same() const;
@@ -82,7 +87,7 @@ private:
     const StopFlag& stop_ = stop_on_signals();
     TemporaryFolder folder_;
     StatusLine line_{stdout};
-    // Grains have 4 samples, 8 of them are a window: see the default job.
+    // 8 grains are a window.
     std::vector<DemoRun> ways_ = {
         {.name = "the whole window of 32 samples at once", .micro_batch_grains = 8},
         {.name = "3 micro-batches: 12, 12 and 8 samples", .micro_batch_grains = 3},
@@ -97,20 +102,29 @@ RunFolder Demo::folder_of(const DemoRun& way) const {
     return {folder_ / fmt::format("way-{}", &way - ways_.data())};
 }
 
+// What all ways have in common.
+std::vector<std::string> Demo::settings() const {
+    return {fmt::format("schedule.steps={}", steps_), fmt::format("window.grain_samples={}", kGrainSamples)};
+}
+
 std::vector<std::string> Demo::job(const DemoRun& way) const {
     std::vector<std::string> arguments = {"train"};
-    for (const std::string& setting :
-         {fmt::format("schedule.steps={}", steps_), fmt::format("compute.threads={}", way.threads),
+    std::vector<std::string> all = settings();
+    for (const std::string& own :
+         {fmt::format("compute.threads={}", way.threads),
           fmt::format("window.micro_batch_grains={}", way.micro_batch_grains), std::string("run.evaluate_steps=0"),
           std::string("run.checkpoint_steps=1"), fmt::format("run.folder={}", folder_of(way).root.string())}) {
+        all.push_back(own);
+    }
+    for (const std::string& setting : all) {
         arguments.insert(arguments.end(), {"--set", setting});
     }
     return arguments;
 }
 
 // Shows how far a child is, until its metrics have so many lines or it has ended.
-void Demo::watch(ChildProcess& child, const DemoRun& way, int64_t until_lines) {
-    for (int64_t lines = 0; !child.has_ended() && lines < until_lines; std::this_thread::sleep_for(kLook)) {
+void Demo::watch(ChildProcess& child, const DemoRun& way, int64_t until_lines, std::chrono::milliseconds look) {
+    for (int64_t lines = 0; !child.has_ended() && lines < until_lines; std::this_thread::sleep_for(look)) {
         if (stop_) {
             line_.clear();
             throw DemoStopped();
@@ -130,7 +144,7 @@ void Demo::watch(ChildProcess& child, const DemoRun& way, int64_t until_lines) {
 void Demo::finish_child(const std::vector<std::string>& arguments, const DemoRun& way) {
     const std::filesystem::path log = folder_ / "output.txt";
     ChildProcess child(arguments, log);
-    watch(child, way, INT64_MAX);
+    watch(child, way, INT64_MAX, kLook);
     if (const int code = child.wait(); code != 0) {
         line_.clear();
         throw Error(cat("a training run of the demo ended with exit code ", code, ":\n", read_text(log)));
@@ -141,7 +155,7 @@ void Demo::finish_child(const std::vector<std::string>& arguments, const DemoRun
 void Demo::kill_in_mid_window(const DemoRun& way) {
     const int64_t steps_before = std::max<int64_t>(1, steps_ / 2);
     ChildProcess child(job(way), folder_ / "output.txt");
-    watch(child, way, steps_before);
+    watch(child, way, steps_before, kQuickLook);
     std::this_thread::sleep_for(std::chrono::duration<double>(last_step_seconds(folder_of(way).metrics()) / 2));
     child.send(SIGKILL);
     if (child.wait() != 128 + SIGKILL) {
@@ -181,7 +195,7 @@ void Demo::introduce() const {
 
 // What averaging would have made of the first window, for the cut of the second way.
 void Demo::show_mean_of_means() {
-    const RunInputs inputs = open_inputs(read_settings("", {fmt::format("schedule.steps={}", steps_)}));
+    const RunInputs inputs = open_inputs(read_settings("", settings()));
     WindowLab lab(inputs, {}, real_program());
     const Computed whole = lab.by_step({});
     const int64_t samples = ways_[1].micro_batch_grains * lab.window().grain_samples;

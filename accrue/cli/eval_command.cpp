@@ -5,6 +5,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
+#include "accrue/cli/device_option.h"
 #include "accrue/cli/tokenizing_report.h"
 #include "accrue/train/evaluate.h"
 #include "accrue/train/inputs.h"
@@ -51,7 +52,7 @@ ExitCode run_eval(const EvalCommand& command) {
     for (const std::string& note : notes_on(*data, "data")) {
         fmt::print(stderr, "{}\n", note);
     }
-    TrainedModel model(command.folder, data->longest(), command.threads, warn);
+    TrainedModel model(command.folder, data->longest(), command.threads, asked_device(command.device), warn);
     check_tokens(*data, *model.spec());
     const Evaluation result = evaluate(model.model(), model.weights(), *data, 1);
     fmt::print("samples:       {}\ntokens:        {}\nloss:          {:.6f} per token\nperplexity:    {:.4f}\n",

@@ -57,7 +57,7 @@ Source open_source(const SourcePlace& place) {
     if (place.folder.empty()) {
         return {.read = read_gguf(place.path)};
     }
-    const TrainedModel model(place.path, 1, 1, warn);
+    const TrainedModel model(place.path, 1, 1, DeviceName(DeviceKind::cpu), warn);
     return {.read = {.model = model.spec(), .weights = model.weights_on_host()},
             .speaks_bytes = dynamic_cast<const ByteTokenizer*>(model.tokenizer()) != nullptr};
 }

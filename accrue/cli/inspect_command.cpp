@@ -68,10 +68,29 @@ std::string model_folder_text(const fs::path& folder) {
     return text;
 }
 
+// Whose bits a run has, and where it went on with others.
+std::string numerics_text(const std::optional<NumericsRecord>& record) {
+    if (!record) {
+        return "";
+    }
+    std::string text = fmt::format("bits of:      {}\n", text_of(record->now));
+    for (const auto& [step, from, to] : record->changes) {
+        text += fmt::format("              until step {}: {}\n", step, text_of(from));
+    }
+    return text;
+}
+
+// What the run computes on, as it was settled when it began.
+std::string device_text(const Settings::Compute& compute) {
+    const std::string device = compute.device ? text_of(*compute.device) : std::string(kAuto);
+    return compute.instruction_set.empty() ? device : cat(device, ", at most ", compute.instruction_set);
+}
+
 std::string checkpoint_text(const fs::path& folder) {
     const CheckpointReader reader(folder);  // compares every checksum
     std::string text = fmt::format("{}: a checkpoint, whole, checksums right\n", folder.string());
     text += json_scalars_text(reader.state_json());
+    text += numerics_text(numerics_of_checkpoint(folder));
     for (const fs::path& file : files_in(folder, ".safetensors")) {
         text += fmt::format("\n{}\n{}", file.filename().string(), tensor_table(lines_of_safetensors(file)));
     }
@@ -108,31 +127,19 @@ std::string history_text(const std::filesystem::path& metrics) {
     return text;
 }
 
-// Whose bits a run has, and where it went on with others.
-std::string numerics_text(const std::optional<NumericsRecord>& record) {
-    if (!record) {
-        return "";
-    }
-    std::string text = fmt::format("bits of:      {}\n", text_of(record->now));
-    for (const auto& [step, from, to] : record->changes) {
-        text += fmt::format("              until step {}: {}\n", step, text_of(from));
-    }
-    return text;
-}
-
 std::string run_folder_text(const fs::path& folder) {
     const Settings settings = read_settings(folder / "run.toml", {});
     const RunFolder run{folder};
     const auto& window = settings.window;
     std::string text = fmt::format(
         "{}: a run\nmodel:        {}\ndata:         {}\nwindow:       {}, grains of {}\nnumbers:      {}, sums {}, "
-        "moments {}\n"
+        "moments {}\ndevice:       {}\n"
         "steps:        {} planned\n",
         folder.string(), name_of(settings.model),
         settings.data.train.empty() ? "built-in stories" : fmt::format("{}", fmt::join(settings.data.train, ", ")),
         window.tokens > 0 ? fmt::format("{} tokens", window.tokens) : fmt::format("{} samples", window.samples),
         window.grain_samples, word_of(settings.compute.dtype), word_of(settings.compute.sums),
-        word_of(settings.optimizer.moments), settings.schedule.steps);
+        word_of(settings.optimizer.moments), device_text(settings.compute), settings.schedule.steps);
     text += history_text(run.metrics());
     std::string steps;
     for (const CheckpointEntry& entry : survey_checkpoints(run.checkpoints())) {

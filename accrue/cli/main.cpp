@@ -15,6 +15,7 @@
 #include "accrue/cli/bench_command.h"
 #include "accrue/cli/commands.h"
 #include "accrue/cli/demo_command.h"
+#include "accrue/cli/device_option.h"
 #include "accrue/cli/plan_command.h"
 #include "accrue/cli/signals.h"
 #include "accrue/cli/standard_output.h"
@@ -88,6 +89,14 @@ void add_chat_format(CLI::App& command, std::string& format) {
         ->check(CLI::IsMember(words_of<ChatFormat>()));
 }
 
+void add_device(CLI::App& command, std::string& device) {
+    command
+        .add_option("--device", device,
+                    "cpu, cuda or cuda:1; auto = the run's, of a model folder the first GPU, else the processor")
+        ->capture_default_str()
+        ->check(device_or_auto());
+}
+
 CLI::App* add_sample(CLI::App& app, SampleCommand& command) {
     auto* sample = app.add_subcommand("sample", "Let a trained model go on from a prompt");
     sample->add_option("folder", command.folder, "A run folder or a Hugging Face model folder")->required();
@@ -108,6 +117,7 @@ CLI::App* add_sample(CLI::App& app, SampleCommand& command) {
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
     sample->add_option("--threads", command.threads, "0 = all")->capture_default_str()->check(CLI::NonNegativeNumber);
+    add_device(*sample, command.device);
     sample->add_flag("--chat", command.chat, "The prompt is a user's message; the model answers");
     add_chat_format(*sample, command.chat_format);
     return sample;
@@ -120,6 +130,7 @@ CLI::App* add_eval(CLI::App& app, EvalCommand& command) {
         ->type_name("FILE");
     add_chat_format(*eval, command.chat_format);
     eval->add_option("--threads", command.threads, "0 = all")->capture_default_str()->check(CLI::NonNegativeNumber);
+    add_device(*eval, command.device);
     return eval;
 }
 

@@ -31,13 +31,15 @@ std::optional<double> price_of(const std::string& text) {
 
 // A plan can be made for a GPU of another machine, of which nothing can be asked.
 bool is_on_absent_gpu(const Settings& settings) {
-    return device_of(settings.compute).name.kind == DeviceKind::cuda && gpus_of_machine().found.empty();
+    const DeviceName device = device_of(settings.compute).name;
+    return device.kind == DeviceKind::cuda && device.gpu >= std::ssize(gpus_of_machine().found);
 }
 
 MemoryBound memory_of_absent_gpu(const Settings& settings) {
     if (!settings.compute.memory) {
+        const Gpus gpus = gpus_of_machine();
         throw Error(cat("compute.device is \"", text_of(*settings.compute.device), "\", and on this machine ",
-                        gpus_of_machine().why_none,
+                        gpus.found.empty() ? gpus.why_none : cat("there are only ", gpus.found.size(), " GPU(s)"),
                         ". To plan for a GPU elsewhere, say how much memory it has: --memory 24GiB."));
     }
     return {.bytes = std::numeric_limits<int64_t>::max(),
@@ -84,7 +86,7 @@ void add_plan_command(CLI::App& app, PlanCommand& command, ExitCode& code) {
         ->type_name("SIZE");
     plan->add_option("--price", command.price, "What an hour of this machine costs: 2.5/h")->type_name("PRICE/h");
     plan->add_flag("--measure", command.measures, "Run real micro-batches of the chosen plan and of its cuts too");
-    plan->add_flag("--typical", command.typical, "Measure nothing: predict the speed of an ordinary processor");
+    plan->add_flag("--typical", command.typical, "Measure nothing: predict the speed of an ordinary processor or GPU");
     plan->add_flag("--json", command.json, "Print JSON instead of text");
     plan->footer("Exit code: 0 if a plan fits, 1 if none does.");
     plan->callback([&] { code = run_plan(command); });

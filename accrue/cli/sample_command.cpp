@@ -6,6 +6,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
+#include "accrue/cli/device_option.h"
 #include "accrue/cli/standard_output.h"
 #include "accrue/data/cache/document_tokenizer.h"
 #include "accrue/data/documents/chat_format.h"
@@ -134,7 +135,7 @@ void check_prompt(const std::vector<int32_t>& prompt, int64_t vocabulary) {
 }  // namespace
 
 ExitCode run_sample(const SampleCommand& command) {
-    TrainedModel model(command.folder, 0, command.threads, warn);
+    TrainedModel model(command.folder, 0, command.threads, asked_device(command.device), warn);
     Generator& generator = model.generator();
     const Tokenizer* tokenizer = model.tokenizer();
     if (command.chat && tokenizer == nullptr) {

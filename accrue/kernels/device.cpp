@@ -26,7 +26,7 @@ std::unique_ptr<Backing> make_host_part(const DeviceChoice& device, int64_t byte
 std::unique_ptr<Kernels> make_kernels(const DeviceChoice& device, Pool& pool, Arena& arena) {
     switch (device.name.kind) {
         case DeviceKind::cuda:
-            return make_cuda_kernels(device.name.gpu, arena);
+            return make_cuda_kernels(device.name.gpu, arena, device.graphs);
         case DeviceKind::reference:
             return make_reference_kernels(arena);
         default:

@@ -17,6 +17,9 @@ struct DeviceChoice {
     // cpu: the best instruction set there is, or at most this one ("avx2", "avx512", "avx512-bf16", "amx"); an error names
     // what the processor lacks. "" = the best.
     std::string instruction_set = {};
+    // cuda: what comes again is replayed as a graph, or launched piece by piece, to see that this changes no bit.
+    enum class Graphs { replayed, off };
+    Graphs graphs = Graphs::replayed;
 };
 
 // Memory of the device, for its arena. With ACCRUE_TEST_GUARDED_MEMORY set, memory that nobody but the device can read:
@@ -42,7 +45,8 @@ struct DeviceChoice {
 [[nodiscard]] std::unique_ptr<Backing> make_cuda_backing(int gpu, int64_t bytes);
 // Of the host's memory, for that GPU.
 [[nodiscard]] std::unique_ptr<Backing> make_cuda_host_backing(int gpu, int64_t bytes, const LongWork& work);
-[[nodiscard]] std::unique_ptr<Kernels> make_cuda_kernels(int gpu, Arena& arena);
+[[nodiscard]] std::unique_ptr<Kernels> make_cuda_kernels(int gpu, Arena& arena,
+                                                         DeviceChoice::Graphs graphs = DeviceChoice::Graphs::replayed);
 // Needs neither that GPU nor CUDA; without, it is what the kind takes that takes most.
 [[nodiscard]] std::unique_ptr<Workspace> make_cuda_workspace(int gpu);
 

@@ -24,6 +24,15 @@ struct Gpus {
 // 90 = sm_90; nothing where this GPU is not there.
 [[nodiscard]] std::optional<int> architecture_of_gpu(int number);
 
+// What stands between this program and a GPU, for people and result files.
+struct GpuSoftware {
+    std::string cuda;           // the version it was built with, "13.0"; empty = built without CUDA
+    std::string architectures;  // what it has code for: "sm_90"
+    std::string library;        // of matrix products, as it runs: "cuBLASLt 13.1.0"
+    std::string driver;         // "580.65.06", or "for CUDA 13.0" where it does not say; empty = there is none
+};
+[[nodiscard]] GpuSoftware gpu_software();
+
 // An error that says what to do, unless this GPU is there and this program has code for it.
 void require_gpu(int number);
 

@@ -11,6 +11,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/temporary_folder.h"
+#include "accrue/base/test_places.h"
 #include "accrue/model/decoder.h"
 #include "accrue/model/decoder/gguf_metadata.h"
 #include "accrue/model/decoder/gguf_model.h"
@@ -37,7 +38,7 @@ inline Loaded load_folder(const fs::path& folder) {
 }
 
 inline fs::path golden_folder(const std::string& name) {
-    return fs::path(ACCRUE_SOURCE_DIR) / "tests" / "golden" / name;
+    return source_folder() / "tests" / "golden" / name;
 }
 
 // A tensor of a file as numbers.

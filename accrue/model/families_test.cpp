@@ -5,6 +5,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/temporary_folder.h"
+#include "accrue/base/test_places.h"
 
 namespace accrue {
 namespace {
@@ -44,7 +45,7 @@ TEST(FamiliesTest, AConfigNamesItsFamily) {
 }
 
 TEST(FamiliesTest, AFolderWithoutConfigIsNamed) {
-    EXPECT_THAT([] { (void)known_families().read(ACCRUE_SOURCE_DIR "/tests", 0); },
+    EXPECT_THAT([] { (void)known_families().read(source_folder() / "tests", 0); },
                 ThrowsMessage<Error>(HasSubstr("tests/config.json")));
 }
 

@@ -6,6 +6,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/temporary_folder.h"
+#include "accrue/base/test_places.h"
 #include "accrue/model/families.h"
 
 namespace accrue {
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 
 class ModelFolderTest : public ::testing::Test {
 protected:
-    static fs::path golden(const std::string& name) { return fs::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name; }
+    static fs::path golden(const std::string& name) { return source_folder() / "tests/golden" / name; }
     static std::vector<float> load(const fs::path& folder, const ParameterList& list) {
         std::vector<float> weights(static_cast<size_t>(list.flat_elements));
         load_model_weights(folder, list, put_into(weights));

@@ -10,6 +10,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/hash.h"
 #include "accrue/base/temporary_folder.h"
+#include "accrue/base/test_places.h"
 #include "accrue/tensor/dtype.h"
 
 namespace accrue {
@@ -160,7 +161,7 @@ TEST_F(SafetensorsTest, ATensorLargerThanAPieceIsReadWhole) {
 
 TEST_F(SafetensorsTest, FilesOfOtherProgramsAreRead) {
     for (const char* name : {"gpt2", "llama", "llama-tied", "llama3-rope", "qwen2", "qwen3"}) {
-        const fs::path folder = fs::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name;
+        const fs::path folder = source_folder() / "tests/golden" / name;
         const SafetensorsFile batch(folder / "batch.safetensors");
         EXPECT_EQ(batch.at("input_ids").shape, batch.at("labels").shape);
         EXPECT_EQ(batch.read_integers("input_ids").size(), static_cast<size_t>(batch.at("input_ids").elements()));

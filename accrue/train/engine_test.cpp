@@ -20,8 +20,9 @@ protected:
     }
 
     Pool pool_{1};
-    Arena arena_{int64_t{256} << 20};
-    std::unique_ptr<Kernels> kernels_ = make_cpu_kernels(pool_, arena_);
+    DeviceChoice device_ = device_of({});
+    Arena arena_{make_backing(device_, int64_t{256} << 20)};
+    std::unique_ptr<Kernels> kernels_ = make_kernels(device_, pool_, arena_);
     Choices converted_{.blocks = {}, .weight_copy = Choices::WeightCopy::converted_per_tile};
 };
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "accrue/base/test_places.h"
+
 namespace accrue {
 namespace {
 
@@ -20,10 +22,9 @@ struct TokenizerAndText {
 
 class CountedBytesTest : public testing::TestWithParam<TokenizerAndText> {
 protected:
-    const std::unique_ptr<Tokenizer> tokenizer_ =
-        open_tokenizer(std::string(GetParam().tokenizer) == "byte"
-                           ? std::filesystem::path("byte")
-                           : std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/golden" / GetParam().tokenizer);
+    const std::unique_ptr<Tokenizer> tokenizer_ = open_tokenizer(
+        std::string(GetParam().tokenizer) == "byte" ? std::filesystem::path("byte")
+                                                    : source_folder() / "tests/golden" / GetParam().tokenizer);
 };
 
 // Whatever the samples are cut to, also inside of characters.

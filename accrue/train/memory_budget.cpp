@@ -113,7 +113,8 @@ ProcessBase ProcessBase::measure(const DeviceName& device) {
         return measure();
     }
     // A plan may be made for a GPU that is elsewhere.
-    const int64_t held = gpus_of_machine().found.empty() ? kUsualGpuBytes : memory_of_gpu(device.gpu).held_bytes;
+    const bool is_here = device.gpu < std::ssize(gpus_of_machine().found);
+    const int64_t held = is_here ? memory_of_gpu(device.gpu).held_bytes : kUsualGpuBytes;
     return {.held_bytes = held, .peak_bytes = held};
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/file.h"
+#include "accrue/base/test_places.h"
 #include "accrue/observe/metric_table.h"
 
 namespace accrue {
@@ -61,7 +62,7 @@ TEST(MetricsLineTest, AValidationLossThatCameLaterStandsInItsPlace) {
 
 // On failure: replace the block in the page by the text that the test expects.
 TEST(MetricsLineTest, ThePageOfRunsListsEveryMetric) {
-    EXPECT_THAT(read_text(std::filesystem::path(ACCRUE_SOURCE_DIR) / "docs/runs.md"),
+    EXPECT_THAT(read_text(source_folder() / "docs/runs.md"),
                 testing::HasSubstr("```text\n" + describe_metrics() + "```\n"));
 }
 

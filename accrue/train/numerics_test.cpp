@@ -10,6 +10,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/hash.h"
+#include "accrue/base/test_places.h"
 #include "accrue/kernels/cpu/instruction_set.h"
 #include "accrue/kernels/numerics.h"
 #include "accrue/model/families.h"
@@ -19,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::filesystem::path kExpectedBits = std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/expected_bits.txt";
+const std::filesystem::path kExpectedBits = source_folder() / "tests/expected_bits.txt";
 
 // Each change of the file wants a number of its own: checkpoints tell by it that they have other bits.
 TEST(NumericsTest, TheVersionBelongsToTheExpectedBits) {
@@ -51,7 +52,7 @@ TEST(NumericsTest, DependOnNeitherThreadsNorWhatMayChange) {
     for (const DType dtype : {DType::fp32, DType::bf16}) {
         const Numerics numerics = tiny_numerics(tiny_settings(dtype));
         EXPECT_EQ(numerics.version, kNumericsVersion);
-        EXPECT_EQ(numerics.device, "cpu");
+        EXPECT_EQ(numerics.device, word_of(usual_device().kind));
         EXPECT_EQ(tiny_numerics(tiny_settings(dtype), 1), numerics);
         EXPECT_EQ(tiny_numerics(tiny_settings(dtype), 3), numerics);
         Settings changed = tiny_settings(dtype);

@@ -18,8 +18,9 @@ void expect_exact(const Settings& settings, const std::shared_ptr<const ModelSpe
                   const Choices& choices = {}) {
     const ArenaPlan plan = plan_arena(settings, model, longest, threads, choices);
     Pool pool(threads);
-    Arena arena(plan.peak_bytes);
-    const auto kernels = make_cpu_kernels(pool, arena);
+    const DeviceChoice device = device_of(settings.compute);
+    Arena arena(make_backing(device, plan.peak_bytes));
+    const auto kernels = make_kernels(device, pool, arena);
     Engine engine(settings, model, longest, *kernels, choices);
     EXPECT_EQ(arena.high_water_bytes(), plan.resident_bytes);
     initialize_weights(engine.model->parameters(), 1, engine.put_weights());

@@ -9,6 +9,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/temporary_folder.h"
+#include "accrue/base/test_places.h"
 #include "accrue/train/settings_table.h"
 
 namespace accrue {
@@ -418,7 +419,7 @@ TEST_F(SettingsTest, HelpHasALineForEveryKeyWithItsDefaultAndWhatIsAllowed) {
 
 // On failure: replace the block in the page by the text that the test expects.
 TEST_F(SettingsTest, ThePageOfSettingsIsTheHelp) {
-    std::ifstream page(ACCRUE_SOURCE_DIR "/docs/settings.md");
+    std::ifstream page(source_folder() / "docs/settings.md");
     const std::string text((std::istreambuf_iterator<char>(page)), std::istreambuf_iterator<char>());
     EXPECT_THAT(text, HasSubstr("```text\n" + describe_settings() + "```\n"));
 }

@@ -1,10 +1,13 @@
 #include "accrue/train/trained_model.h"
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
 #include "accrue/checkpoint/checkpoint.h"
 #include "accrue/kernels/dry/dry_kernels.h"
+#include "accrue/kernels/gpus.h"
 #include "accrue/model/model_folder.h"
 #include "accrue/train/inputs.h"
 #include "accrue/train/newest_checkpoint.h"
@@ -74,8 +77,8 @@ struct TrainedModel::Reading {
     Reading(const ModelSpec& spec, const ModelOptions& options, Kernels& kernels)
         : model(spec.make(options, kernels)),
           master(take_matrix<float>(kernels.arena(), 1, model->parameters().flat_elements)) {
-        if (options.dtype == DType::bf16) {
-            copy = take_any_matrix(kernels.arena(), DType::bf16, 1, model->parameters().flat_elements);
+        if (options.dtype != DType::fp32) {
+            copy = take_any_matrix(kernels.arena(), options.dtype, 1, model->parameters().flat_elements);
         }
     }
     [[nodiscard]] Weights weights() const {
@@ -84,16 +87,18 @@ struct TrainedModel::Reading {
     }
 
     // What its arena must hold.
-    static int64_t plan_bytes(const ModelSpec& spec, const ModelOptions& options, int threads);
+    static int64_t plan_bytes(const ModelSpec& spec, const ModelOptions& options, const DeviceName& device,
+                              int threads);
 
     std::unique_ptr<Model> model;
     Leased<float> master;
     LeasedAny copy;
 };
 
-int64_t TrainedModel::Reading::plan_bytes(const ModelSpec& spec, const ModelOptions& options, int threads) {
+int64_t TrainedModel::Reading::plan_bytes(const ModelSpec& spec, const ModelOptions& options, const DeviceName& device,
+                                          int threads) {
     Arena arena = Arena::dry();
-    const auto kernels = make_dry_kernels(arena, {}, threads);
+    const auto kernels = make_dry_kernels(arena, {.name = device}, threads);
     Reading reading(spec, options, *kernels);
     const std::vector<int32_t> tokens(static_cast<size_t>(options.longest_sample), 0);
     TokenBatch batch;
@@ -104,6 +109,35 @@ int64_t TrainedModel::Reading::plan_bytes(const ModelSpec& spec, const ModelOpti
     batch.segments.push_back({.first = 0, .length = batch.rows()});
     (void)reading.model->losses(batch, reading.weights());
     return arena.high_water_bytes();
+}
+
+// Where to read a model that takes so many bytes of a GPU, if nobody says.
+DeviceName TrainedModel::usual_device_for(const std::optional<Settings>& settings, int64_t bytes_on_gpu,
+                                          const std::function<void(const std::string&)>& note) {
+    // What CUDA takes for kernels that are needed first here.
+    constexpr int64_t kBesideBytes = int64_t{256} << 20;
+    if (std::getenv(kTestDevice) != nullptr && usual_device().kind == DeviceKind::cuda) {
+        return usual_device();
+    }
+    const DeviceName of_run =
+        settings ? settings->compute.device.value_or(DeviceKind::cpu) : DeviceName(DeviceKind::cuda);
+    if (of_run.kind != DeviceKind::cuda || std::getenv(kTestDevice) != nullptr) {
+        return DeviceKind::cpu;
+    }
+    try {
+        require_gpu(of_run.gpu);
+        const int64_t free_bytes = memory_of_gpu(of_run.gpu).free_bytes;
+        if (bytes_on_gpu + kBesideBytes <= free_bytes) {
+            return of_run;
+        }
+        note(cat("the processor computes: of the memory of ", text_of(of_run), " ", format_bytes(free_bytes),
+                 " are free, and ", format_bytes(bytes_on_gpu + kBesideBytes), " are needed"));
+    } catch (const Error& error) {
+        if (settings) {
+            note(cat("the processor computes, not the GPU of the run: ", error.what()));
+        }
+    }
+    return DeviceKind::cpu;
 }
 
 struct TrainedModel::Parts {
@@ -120,6 +154,7 @@ struct TrainedModel::Parts {
 };
 
 TrainedModel::TrainedModel(const fs::path& folder, int64_t longest, int64_t threads,
+                           const std::optional<DeviceName>& asked_device,
                            const std::function<void(const std::string&)>& note, const ModelFamilies& families)
     : parts_(std::make_unique<Parts>(static_cast<int>(threads))) {
     const Source source = find_source(folder);
@@ -132,11 +167,19 @@ TrainedModel::TrainedModel(const fs::path& folder, int64_t longest, int64_t thre
     parts_->settings = source.settings;
     const int64_t usual = source.settings ? source.settings->data.sequence_length : kUsualSequence;
     parts_->longest = longest > 0 ? longest : std::min(spec.positions(), usual);
-    const bool reads_bf16 = source.settings && source.settings->compute.dtype == DType::bf16;
-    const ModelOptions options{.dtype = reads_bf16 ? DType::bf16 : DType::fp32, .longest_sample = parts_->longest};
-    const DeviceChoice device;
-    parts_->arena =
-        std::make_unique<Arena>(make_backing(device, Reading::plan_bytes(spec, options, parts_->pool.threads())));
+    ModelOptions options{.dtype = source.settings ? source.settings->compute.dtype : DType::fp32,
+                         .longest_sample = parts_->longest};
+    const auto bytes_on = [&](const DeviceName& device) {
+        return Reading::plan_bytes(spec, options, device, parts_->pool.threads());
+    };
+    const DeviceChoice device{
+        .name = asked_device ? *asked_device : usual_device_for(source.settings, bytes_on(DeviceKind::cuda), note)};
+    if (device.name.kind == DeviceKind::cuda) {
+        require_gpu(device.name.gpu);
+    } else if (options.dtype == DType::fp16) {
+        options.dtype = DType::fp32;  // which has all of its numbers, and processors compute
+    }
+    parts_->arena = std::make_unique<Arena>(make_backing(device, bytes_on(device.name)));
     parts_->kernels = make_kernels(device, parts_->pool, *parts_->arena);
     parts_->reading = std::make_unique<Reading>(spec, options, *parts_->kernels);
     const View<float> master = parts_->reading->master.view;
@@ -147,7 +190,7 @@ TrainedModel::TrainedModel(const fs::path& folder, int64_t longest, int64_t thre
     } else {
         load_model_weights(source.model_folder, parameters, put, work);
     }
-    if (reads_bf16) {
+    if (options.dtype != DType::fp32) {
         parts_->kernels->run(op::Cast{.input = master, .dropout = {}, .output = parts_->reading->copy.view});
     }
 }
@@ -181,6 +224,10 @@ Weights TrainedModel::weights() const {
 
 std::vector<float> TrainedModel::weights_on_host() const {
     return downloaded(*parts_->kernels, parts_->reading->master.view);
+}
+
+std::string TrainedModel::device() const {
+    return parts_->kernels->description();
 }
 
 int64_t TrainedModel::longest() const {

@@ -17,9 +17,10 @@ class TrainedModel {
 public:
     // A run folder (its model/, or the newest whole checkpoint of an unfinished run) or a Hugging Face model folder.
     // `longest` = tokens a sequence may have; 0 = as many as the run's sequences, or the model's positions up to 1,024.
-    // `note` gets a line for each damaged checkpoint that is passed over.
+    // `device`: nothing = the GPU of the run, of a model folder the first one, where it is here and has room; else the
+    // processor. `note` gets a line where a run's GPU cannot be used, and for each damaged checkpoint that is passed over.
     TrainedModel(const std::filesystem::path& folder, int64_t longest, int64_t threads,
-                 const std::function<void(const std::string& line)>& note,
+                 const std::optional<DeviceName>& device, const std::function<void(const std::string& line)>& note,
                  const ModelFamilies& families = known_families());
     ~TrainedModel();
 
@@ -31,12 +32,17 @@ public:
     // The fp32 master, flat.
     [[nodiscard]] std::vector<float> weights_on_host() const;
     [[nodiscard]] int64_t longest() const;
+    // What it computes on, for people.
+    [[nodiscard]] std::string device() const;
     // What it speaks: the tokenizer beside the weights or of the run; none = only token ids are known.
     [[nodiscard]] const Tokenizer* tokenizer() const;
     // The settings of the run it came from; nothing for a plain model folder.
     [[nodiscard]] const std::optional<Settings>& settings() const;
 
 private:
+    [[nodiscard]] static DeviceName usual_device_for(const std::optional<Settings>& settings, int64_t bytes_on_gpu,
+                                                     const std::function<void(const std::string&)>& note);
+
     struct Reading;
     struct Parts;
     std::unique_ptr<Parts> parts_;

@@ -7,6 +7,7 @@
 
 #include "accrue/base/file.h"
 #include "accrue/base/random.h"
+#include "accrue/base/test_places.h"
 
 namespace accrue::fuzz {
 namespace {
@@ -45,8 +46,7 @@ class FuzzSeedsTest : public ::testing::TestWithParam<Parser> {
 protected:
     [[nodiscard]] static std::vector<std::string> seeds() {
         std::vector<std::string> result;
-        for (const auto& entry :
-             fs::directory_iterator(fs::path(ACCRUE_SOURCE_DIR) / "tests/fuzz/seeds" / GetParam().name)) {
+        for (const auto& entry : fs::directory_iterator(source_folder() / "tests/fuzz/seeds" / GetParam().name)) {
             result.push_back(read_text(entry.path()));
         }
         return result;

@@ -7,6 +7,7 @@
 #include "tests/soaking/judge.h"
 #include "tests/soaking/round.h"
 #include "tests/soaking/traced_run.h"
+#include "tests/support.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ namespace accrue::soaking {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::accrue_program;
 using ::testing::HasSubstr;
 
 // Thousands of syncs are a matter of minutes on a disk and of nothing in memory.
@@ -96,7 +98,7 @@ TEST_F(SoakTest, APowerCutTakesWhatWasNotSynced) {
 }
 
 TEST_F(SoakTest, DisturbedJobsComeOutTheSame) {
-    SoakOptions options{.program = ACCRUE_PROGRAM};
+    SoakOptions options{.program = accrue_program()};
     options.kinds = {Kind::kill, Kind::power_cut, Kind::stop, Kind::freeze, Kind::fault, Kind::full_disk};
     Tally tally;
     for (const uint64_t seed : {2, 5, 22, 25, 31, 36}) {
@@ -134,7 +136,7 @@ protected:
         ASSERT_TRUE(expected_.model.contains("tokenizer.json"));
     }
     [[nodiscard]] Command train(const fs::path& run) const {
-        Command command{.program = ACCRUE_PROGRAM, .arguments = {"train"}};
+        Command command{.program = accrue_program(), .arguments = {"train"}};
         for (const auto& [key, value] : job_.settings) {
             command.arguments.insert(command.arguments.end(), {"--set", key + "=" + value});
         }
@@ -142,7 +144,7 @@ protected:
         return command;
     }
     [[nodiscard]] Command resume(const fs::path& run) const {
-        return {.program = ACCRUE_PROGRAM, .arguments = {"train", "--resume", run.string()}};
+        return {.program = accrue_program(), .arguments = {"train", "--resume", run.string()}};
     }
     // Disturbs a new run there, looks whether it ended well, and finishes it.
     void disturb_and_finish(const Disturbance& disturbance) {
@@ -204,7 +206,7 @@ class FaultySoakTest : public SoakTest {
 protected:
     [[nodiscard]] std::string problem_with(const std::string& wrong) {
         const fs::path program = folder_ / "faulty";
-        write_text(program, cat("#!/bin/bash\n", ACCRUE_PROGRAM, " \"$@\"; code=$?\n", wrong, "\nexit $code\n"));
+        write_text(program, cat("#!/bin/bash\n", accrue_program(), " \"$@\"; code=$?\n", wrong, "\nexit $code\n"));
         fs::permissions(program, fs::perms::owner_all);
         SoakOptions options{.program = program};
         options.kinds = {Kind::freeze};

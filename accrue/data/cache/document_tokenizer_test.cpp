@@ -8,6 +8,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/test_places.h"
 #include "accrue/data/documents/stories.h"
 
 namespace accrue {
@@ -105,8 +106,7 @@ TEST(DocumentTokenizerTest, PiecesGiveTheIdsOfTheWhole) {
     write_text(folder / "stories.txt", text);
     for (const char* name : {"tokenizer-gpt2", "tokenizer-llama3", "tokenizer-qwen2", "tokenizer-llama2",
                              "tokenizer-sentencepiece/tokenizer.json", "tokenizer-sentencepiece/tokenizer.model"}) {
-        const std::unique_ptr<Tokenizer> tokenizer =
-            open_tokenizer(std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name);
+        const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(source_folder() / "tests/golden" / name);
         const DocumentTokenizer tokenize(*tokenizer);
         const std::unique_ptr<DocumentReader> reader = open_documents(folder / "stories.txt", {});
         Document document;

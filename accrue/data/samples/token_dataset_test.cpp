@@ -3,6 +3,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/temporary_folder.h"
+#include "accrue/base/test_places.h"
 #include "accrue/data/samples/dataset.h"
 #include "accrue/tensor/safetensors.h"
 
@@ -98,7 +99,7 @@ TEST_F(TokenDatasetTest, TheSameSamplesHaveTheSameFingerprint) {
 }
 
 TEST_F(TokenDatasetTest, AGoldenBatchIsRead) {
-    const auto data = open_token_rows({fs::path(ACCRUE_SOURCE_DIR) / "tests/golden/gpt2/batch.safetensors"});
+    const auto data = open_token_rows({source_folder() / "tests/golden/gpt2/batch.safetensors"});
     EXPECT_EQ(data->size(), 24);
     EXPECT_LE(data->longest(), 23);
     EXPECT_LT(data->largest_token().token, 101);

@@ -9,6 +9,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/test_places.h"
 #include "accrue/data/documents/stories.h"
 #include "accrue/data/tokenizers/gguf_sentencepiece.h"
 #include "accrue/data/tokenizers/sentencepiece_testing.h"
@@ -25,7 +26,7 @@ using PieceType = SentencePieceModel::PieceType;
 using testing::HasSubstr;
 
 fs::path file_of_golden(const std::string& name) {
-    return fs::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name;
+    return source_folder() / "tests/golden" / name;
 }
 
 class GgufVocabularyTest : public testing::Test {

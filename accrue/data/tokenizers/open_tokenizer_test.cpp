@@ -6,6 +6,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/temporary_folder.h"
+#include "accrue/base/test_places.h"
 #include "accrue/data/documents/stories.h"
 #include "accrue/data/tokenizers/tokenizer.h"
 
@@ -17,7 +18,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 std::filesystem::path golden(const std::string& name) {
-    return std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name;
+    return source_folder() / "tests/golden" / name;
 }
 
 class OpenTokenizerTest : public testing::Test {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "accrue/base/error.h"
+#include "accrue/base/test_places.h"
 #include "accrue/data/tokenizers/tokenizer_files.h"
 
 namespace accrue {
@@ -42,7 +43,7 @@ std::string many_ranks(int32_t count) {
 }
 
 TEST(RankTokenizerTest, APlainTextCannotSpellASpecialToken) {
-    const auto gpt2 = open_tokenizer(std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/golden/tokenizer-gpt2");
+    const auto gpt2 = open_tokenizer(source_folder() / "tests/golden/tokenizer-gpt2");
     const std::string text = "a<|endoftext|>b";
     const auto plain = gpt2->encode_plain(text);
     const int32_t end = gpt2->end_of_document().value();

@@ -10,6 +10,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/random.h"
+#include "accrue/base/test_places.h"
 #include "accrue/data/documents/stories.h"
 #include "accrue/data/tokenizers/sentencepiece_testing.h"
 #include "accrue/data/tokenizers/tokenizer_files.h"
@@ -24,7 +25,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 std::string golden() {
-    return read_text(std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/golden/tokenizer-sentencepiece/tokenizer.model");
+    return read_text(source_folder() / "tests/golden/tokenizer-sentencepiece/tokenizer.model");
 }
 
 std::optional<SentencePieceBpe> pairs_of(const std::string& contents) {
@@ -250,8 +251,7 @@ TEST(SentencePieceBpeTest, AScoreThatIsNoNumberIsNamed) {
 
 // To a part of the library a piece that begins with a zero byte has no length: it throws instead of saying so in its status.
 TEST(SentencePieceBpeTest, WhatTheLibraryThrowsIsAnErrorThatNamesTheFile) {
-    const std::string contents =
-        read_text(std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/fuzz/seeds/sentencepiece/empty_piece");
+    const std::string contents = read_text(source_folder() / "tests/fuzz/seeds/sentencepiece/empty_piece");
     EXPECT_THAT([&] { (void)tokenizer_of_sentencepiece(contents, "odd.model"); },
                 ThrowsMessage<Error>(HasSubstr("odd.model is neither")));
 }

@@ -7,6 +7,7 @@
 
 #include "accrue/base/file.h"
 #include "accrue/base/random.h"
+#include "accrue/base/test_places.h"
 #include "accrue/data/tokenizers/sentencepiece_testing.h"
 #include "accrue/data/tokenizers/tokenizer_files.h"
 #include "accrue/data/tokenizers/unicode.h"
@@ -18,7 +19,7 @@ namespace {
 using Ids = std::vector<int32_t>;
 
 std::filesystem::path golden_folder(const std::string& name) {
-    return std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name;
+    return source_folder() / "tests/golden" / name;
 }
 
 // Texts of every kind.

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/file.h"
+#include "accrue/base/test_places.h"
 #include "accrue/data/tokenizers/tokenizer.h"
 
 namespace accrue {
@@ -14,9 +15,7 @@ using Ids = std::vector<int32_t>;
 // What Hugging Face tokenizers made of the same texts (tests/golden/README.md).
 class GoldenTokenizerTest : public testing::TestWithParam<const char*> {
 protected:
-    [[nodiscard]] static std::filesystem::path folder() {
-        return std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/golden" / GetParam();
-    }
+    [[nodiscard]] static std::filesystem::path folder() { return source_folder() / "tests/golden" / GetParam(); }
 };
 
 TEST_P(GoldenTokenizerTest, EncodesAndDecodesAsTheReferenceDoes) {
@@ -49,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenTokenizerTest,
                          [](const auto& info) { return std::string(info.param).substr(10); });
 
 TEST(GoldenTokenizersTest, HaveDifferentFingerprints) {
-    const std::filesystem::path golden = std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/golden";
+    const std::filesystem::path golden = source_folder() / "tests/golden";
     EXPECT_NE(open_tokenizer(golden / "tokenizer-gpt2")->fingerprint(),
               open_tokenizer(golden / "tokenizer-llama3")->fingerprint());
     EXPECT_NE(open_tokenizer(golden / "tokenizer-gpt2")->fingerprint(), open_tokenizer("byte")->fingerprint());

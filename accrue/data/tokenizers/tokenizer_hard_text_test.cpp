@@ -7,6 +7,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/random.h"
+#include "accrue/base/test_places.h"
 #include "accrue/data/tokenizers/text_steps.h"
 #include "accrue/data/tokenizers/tokenizer_files.h"
 #include "accrue/data/tokenizers/unicode.h"
@@ -53,7 +54,7 @@ std::vector<std::string> texts_nobody_writes() {
 }
 
 std::unique_ptr<Tokenizer> golden_tokenizer(const std::string& name) {
-    return open_tokenizer(std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name);
+    return open_tokenizer(source_folder() / "tests/golden" / name);
 }
 
 TEST(HardTextTest, ByteLevelTokenizersWriteItBack) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "accrue/base/test_places.h"
 #include "accrue/data/documents/stories.h"
 #include "accrue/data/tokenizers/tokenizer.h"
 
@@ -12,7 +13,7 @@ namespace {
 using Ids = std::vector<int32_t>;
 
 TEST(TokenizerThreadsTest, ThreadsMayShareATokenizer) {
-    const std::filesystem::path golden = std::filesystem::path(ACCRUE_SOURCE_DIR) / "tests/golden";
+    const std::filesystem::path golden = source_folder() / "tests/golden";
     for (const char* name :
          {"tokenizer-gpt2", "tokenizer-qwen2", "tokenizer-llama2", "tokenizer-sentencepiece/tokenizer.model"}) {
         const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(golden / name);

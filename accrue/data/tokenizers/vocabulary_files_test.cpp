@@ -9,6 +9,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/temporary_folder.h"
+#include "accrue/base/test_places.h"
 #include "accrue/data/tokenizers/tokenizer.h"
 #include "accrue/data/tokenizers/tokenizer_files.h"
 
@@ -22,7 +23,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 fs::path folder_of_golden(const std::string& name) {
-    return fs::path(ACCRUE_SOURCE_DIR) / "tests/golden" / name;
+    return source_folder() / "tests/golden" / name;
 }
 
 class VocabularyFilesTest : public testing::Test {

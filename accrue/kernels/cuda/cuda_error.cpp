@@ -15,14 +15,19 @@ std::string_view advice_for(cudaError_t result) {
         case cudaErrorInsufficientDriver:
         case cudaErrorSystemDriverMismatch:
             return "Check the driver with nvidia-smi, or use --set compute.device=cpu";
+        case cudaErrorDevicesUnavailable:
+            return "Another process has the GPU for itself, or nobody may use it (nvidia-smi shows both). Wait, choose "
+                   "another one, or use --set compute.device=cpu";
         case cudaErrorNoKernelImageForDevice:
         case cudaErrorInvalidDeviceFunction:
-            return "This program was not built for this GPU: build it with -DCMAKE_CUDA_ARCHITECTURES=native, or use "
-                   "--set compute.device=cpu";
+            return "This program was not built for this GPU: build it on this machine (or set "
+                   "ACCRUE_CUDA_ARCHITECTURES "
+                   "to what nvidia-smi --query-gpu=compute_cap says, without the point), or use --set "
+                   "compute.device=cpu";
         default:
             return "The GPU stopped working for this process (nvidia-smi and dmesg may say why). The last checkpoint "
-                   "is "
-                   "whole: start again with accrue train --resume and the run's folder";
+                   "of "
+                   "a run is whole: go on with accrue train --resume and its folder";
     }
 }
 

@@ -50,11 +50,11 @@ CudaKernels::Stream::~Stream() {
     cudaStreamDestroy(stream);
 }
 
-CudaKernels::CudaKernels(int gpu, Arena& arena)
+CudaKernels::CudaKernels(int gpu, Arena& arena, DeviceChoice::Graphs graphs)
     : gpu_((require(cudaSetDevice(gpu), "beginning"), gpu)),
       arena_(arena),
       waits_(is_set("ACCRUE_TEST_CUDA_WAIT", "1")),
-      has_graphs_(!is_set("ACCRUE_TEST_CUDA_GRAPHS", "0")),
+      has_graphs_(graphs == DeviceChoice::Graphs::replayed && !is_set("ACCRUE_TEST_CUDA_GRAPHS", "0")),
       constants_(arena.take(cuda::kConstantBytes)),
       library_(arena.take(cuda::kLibraryBytes)),
       totals_memory_(arena.take(cuda::kTotalsBytes)),
@@ -207,8 +207,8 @@ void CudaKernels::compute(const Operation& operation) {
         operation);
 }
 
-std::unique_ptr<Kernels> make_cuda_kernels(int gpu, Arena& arena) {
-    return std::make_unique<CudaKernels>(gpu, arena);
+std::unique_ptr<Kernels> make_cuda_kernels(int gpu, Arena& arena, DeviceChoice::Graphs graphs) {
+    return std::make_unique<CudaKernels>(gpu, arena, graphs);
 }
 
 }  // namespace accrue

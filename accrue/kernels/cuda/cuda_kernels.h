@@ -9,6 +9,7 @@
 #include "accrue/kernels/cuda/cudnn_attention.h"
 #include "accrue/kernels/cuda/graphs.h"
 #include "accrue/kernels/cuda/staging.h"
+#include "accrue/kernels/device.h"
 #include "accrue/kernels/kernels.h"
 
 namespace accrue {
@@ -18,7 +19,7 @@ namespace accrue {
 class CudaKernels final : public Kernels {
 public:
     // The arena must lie on that GPU, but for its piece on the host, and outlive it.
-    CudaKernels(int gpu, Arena& arena);
+    CudaKernels(int gpu, Arena& arena, DeviceChoice::Graphs graphs);
     ~CudaKernels() override;
     CudaKernels(const CudaKernels&) = delete;
     CudaKernels& operator=(const CudaKernels&) = delete;

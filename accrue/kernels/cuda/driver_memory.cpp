@@ -27,6 +27,7 @@ struct Nvml {
     int (*by_bus_id)(const char* bus_id, void** device) = nullptr;
     int (*memory)(void* device, Memory* memory) = nullptr;
     int (*processes)(void* device, unsigned int* count, Process* processes) = nullptr;
+    int (*version)(char* text, unsigned int length) = nullptr;
 
     template <class Function>
     static void find(void* library, const char* name, Function& function) {
@@ -39,6 +40,7 @@ struct Nvml {
             find(library, "nvmlDeviceGetHandleByPciBusId_v2", nvml.by_bus_id);
             find(library, "nvmlDeviceGetMemoryInfo", nvml.memory);
             find(library, "nvmlDeviceGetComputeRunningProcesses_v3", nvml.processes);
+            find(library, "nvmlSystemGetDriverVersion", nvml.version);
         }
         const bool works = nvml.init != nullptr && nvml.by_bus_id != nullptr && nvml.memory != nullptr;
         return works && nvml.init() == 0 ? nvml : Nvml{};
@@ -61,6 +63,12 @@ const Nvml& nvml() {
 
 }  // namespace
 
+std::optional<std::string> driver_version() {
+    std::array<char, 96> text{};
+    const bool is_told = nvml().version != nullptr && nvml().version(text.data(), text.size()) == 0;
+    return is_told ? std::optional<std::string>(text.data()) : std::nullopt;
+}
+
 std::optional<int64_t> used_bytes_of_gpu(int number) {
     void* const device = nvml().device(number);
     Nvml::Memory memory;
@@ -75,8 +83,7 @@ std::optional<int64_t> used_bytes_of_process(int number) {
     void* const device = nvml().device(number);
     std::array<Nvml::Process, 256> processes;
     auto count = static_cast<unsigned int>(processes.size());
-    if (device == nullptr || nvml().processes == nullptr ||
-        nvml().processes(device, &count, processes.data()) != 0) {
+    if (device == nullptr || nvml().processes == nullptr || nvml().processes(device, &count, processes.data()) != 0) {
         return std::nullopt;
     }
     const auto own = static_cast<unsigned int>(::getpid());

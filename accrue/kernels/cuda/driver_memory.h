@@ -2,8 +2,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace accrue::cuda {
+
+// "580.65.06"; nothing where the driver's library does not tell.
+[[nodiscard]] std::optional<std::string> driver_version();
 
 // How much of a GPU's memory all processes together use now, as nvidia-smi shows it; nothing where the driver's library does
 // not tell. Asking starts nothing on the GPU.

@@ -3,12 +3,14 @@
 #include <map>
 #include <mutex>
 
+#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
 #include "accrue/base/error.h"
 #include "accrue/kernels/cuda/cuda_error.h"
 #include "accrue/kernels/cuda/driver_memory.h"
 #include "accrue/kernels/cuda/probe_kernel.h"
+#include "accrue/kernels/device_kind.h"
 
 namespace accrue {
 namespace {
@@ -23,7 +25,9 @@ std::string reason_of(cudaError_t result) {
     int driver = 0;
     cudaDriverGetVersion(&driver);
     if (driver == 0) {
-        return "no NVIDIA driver was found (where there is one, nvidia-smi shows it): install the driver";
+        return "no NVIDIA driver was found (where there is one, nvidia-smi shows it): install it, or start the "
+               "container with "
+               "its GPUs (--gpus all)";
     }
     if (result == cudaErrorInsufficientDriver) {
         return cat("the NVIDIA driver is too old: it knows CUDA ", version_text(driver),
@@ -63,6 +67,15 @@ const Beginning& beginning_of(int number) {
         .first->second;
 }
 
+std::string library_text() {
+    try {
+        const size_t version = cublasLtGetVersion();
+        return cat("cuBLASLt ", version / 10000, '.', version / 100 % 100, '.', version % 100);
+    } catch (const Error&) {
+        return "no cuBLASLt";
+    }
+}
+
 }  // namespace
 
 Gpus gpus_of_machine() {
@@ -95,10 +108,21 @@ std::optional<int> architecture_of_gpu(int number) {
     return 10 * major + minor;
 }
 
+GpuSoftware gpu_software() {
+    int known = 0;
+    cudaDriverGetVersion(&known);
+    const std::string told = known == 0 ? "" : cuda::driver_version().value_or(cat("for CUDA ", version_text(known)));
+    return {.cuda = version_text(CUDART_VERSION),
+            .architectures = cuda::architectures_with_code(),
+            .library = known == 0 ? "" : library_text(),
+            .driver = told};
+}
+
 void require_gpu(int number) {
     const Gpus gpus = gpus_of_machine();
     if (gpus.found.empty()) {
-        throw Error(cat("compute.device is \"cuda\", but ", gpus.why_none, ", or use --set compute.device=cpu."));
+        throw Error(cat("compute.device is \"", text_of(DeviceName(DeviceKind::cuda, number)), "\", but ",
+                        gpus.why_none, ", or use --set compute.device=cpu."));
     }
     if (number >= std::ssize(gpus.found)) {
         throw Error(cat("compute.device is \"cuda:", number, "\", but this process sees ", gpus.found.size(),
@@ -107,10 +131,12 @@ void require_gpu(int number) {
     }
     const Gpu& gpu = gpus.found[static_cast<size_t>(number)];
     if (!cuda::has_code_for(number)) {
-        throw Error(cat("this program has no code for ", gpu.name, " (sm_", gpu.architecture,
-                        "). Build it on this machine, or with ACCRUE_CUDA_ARCHITECTURES=", gpu.architecture,
+        throw Error(cat("this program has no code for ", gpu.name, " (sm_", gpu.architecture, "). It was built for ",
+                        cuda::architectures_with_code(),
+                        ". Build it on this machine, or with ACCRUE_CUDA_ARCHITECTURES=", gpu.architecture,
                         " (sm_80 is the oldest that works), or use --set compute.device=cpu."));
     }
+    (void)cublasLtGetVersion();  // an error without the library
 }
 
 GpuMemory memory_of_gpu(int number) {

@@ -23,6 +23,10 @@ std::optional<int> architecture_of_gpu(int /*number*/) {
     return {};
 }
 
+GpuSoftware gpu_software() {
+    return {};
+}
+
 void require_gpu(int /*number*/) {
     refuse();
 }
@@ -39,7 +43,7 @@ std::unique_ptr<Backing> make_cuda_host_backing(int /*gpu*/, int64_t /*bytes*/, 
     refuse();
 }
 
-std::unique_ptr<Kernels> make_cuda_kernels(int /*gpu*/, Arena& /*arena*/) {
+std::unique_ptr<Kernels> make_cuda_kernels(int /*gpu*/, Arena& /*arena*/, DeviceChoice::Graphs /*graphs*/) {
     refuse();
 }
 

@@ -6,6 +6,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/base/test_places.h"
 
 namespace accrue {
 namespace {
@@ -14,7 +15,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 ModelConfig golden(const std::string& name) {
-    const std::filesystem::path file = std::filesystem::path(ACCRUE_SOURCE_DIR "/tests/golden") / name / "config.json";
+    const std::filesystem::path file = source_folder() / "tests/golden" / name / "config.json";
     return parse_model_config(read_text(file), file.string(), 48);
 }
 
