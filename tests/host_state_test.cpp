@@ -1,4 +1,5 @@
-// State in a second piece of the arena, as that of a GPU lies in the host's memory: the same bits, and really there.
+// State in a second piece of the arena, as that of a GPU lies in the host's memory: the same bits, and really there. Where the
+// tests' device is a GPU (ACCRUE_TEST_DEVICE=cuda) it is the host's memory; elsewhere a piece like the first.
 #include <filesystem>
 
 #include "tests/support.h"
@@ -14,15 +15,16 @@
 namespace accrue::testing {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{64} << 20;
+constexpr int64_t kDeviceBytes = int64_t{256} << 20;
+constexpr int64_t kHostBytes = int64_t{64} << 20;
 
 // An engine whose arena has a second piece, on the device of the tests. What it reads and how it is loaded are an ordinary
 // run's.
 struct PlacedRun {
     PlacedRun(TestRun& around, const Settings& settings)
         : run(around),
-          arena(make_backing(device_of(around.inputs.settings.compute), kPieceBytes),
-                make_backing(device_of(around.inputs.settings.compute), kPieceBytes)),
+          arena(make_backing(device_of(around.inputs.settings.compute), kDeviceBytes),
+                make_host_part(device_of(around.inputs.settings.compute), kHostBytes)),
           kernels(make_kernels(device_of(around.inputs.settings.compute), around.pool, arena)),
           engine(settings, around.inputs.model, around.inputs.longest_sample(), *kernels) {
         load_initial_weights(engine, settings);
