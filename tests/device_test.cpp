@@ -69,6 +69,49 @@ private:
     int64_t most_kept_ = 0;
 };
 
+// Has the traits of a GPU that concern the gradients of biases, and counts where they are summed.
+class SumsEarly final : public Kernels {
+public:
+    SumsEarly(std::unique_ptr<Kernels> real, bool early) : real_(std::move(real)), early_(early) {}
+    [[nodiscard]] std::string description() const override { return real_->description(); }
+    [[nodiscard]] Arena& arena() override { return real_->arena(); }
+    [[nodiscard]] DeviceTraits traits() const override {
+        return {.has_narrow_gradients = true, .sums_biases_early = early_};
+    }
+    [[nodiscard]] int64_t by_writers() const { return by_writers_; }
+    [[nodiscard]] int64_t by_products() const { return by_products_; }
+
+private:
+    void compute(const Operation& operation) override {
+        if (const auto* product = std::get_if<op::LinearBackward>(&operation)) {
+            by_products_ += std::ranges::count_if(product->sums, [](const auto& some) { return !some.bias.empty(); });
+        } else if (const auto* gelu = std::get_if<op::GeluGrad>(&operation)) {
+            by_writers_ += gelu->d_bias.empty() ? 0 : 1;
+        } else if (const auto* norm = std::get_if<op::LayerNormBackward>(&operation)) {
+            by_writers_ += norm->copy_sums.empty() ? 0 : 1;
+        }
+        real_->run(operation);
+    }
+
+    std::unique_ptr<Kernels> real_;
+    bool early_;
+    int64_t by_writers_ = 0;
+    int64_t by_products_ = 0;
+};
+
+// The weights after some steps on a device, beginning with those that any run begins with.
+std::string hash_after(int64_t steps, TestRun& around, Kernels& kernels) {
+    Engine engine(around.inputs.settings, around.inputs.model, around.inputs.longest_sample(), kernels);
+    TestRun fresh(around.inputs.settings, 1);
+    engine.put_weights()(0, downloaded(*fresh.kernels, View<const float>(fresh.engine.weights.master)));
+    engine.refresh_copy();
+    while (engine.state.step < steps) {
+        const Window window = around.loader.window_from(engine.state.position, engine.rules.window);
+        EXPECT_FALSE(run_step(engine, around.loader, window, around.stop)->skipped);
+    }
+    return engine.weights_hash();
+}
+
 class DeviceTest : public ::testing::Test {
 protected:
     DeviceTest() {
@@ -91,16 +134,33 @@ TEST_F(DeviceTest, SumsMayBeCompleteLaterThanTheCallThatAdded) {
 
     TestRun around(settings(), 1);
     AddsLater later(make_kernels(device_of(around.inputs.settings.compute), around.pool, around.arena));
-    Engine engine(around.inputs.settings, around.inputs.model, around.inputs.longest_sample(), later);
-    TestRun fresh(settings(), 1);
-    engine.put_weights()(0, downloaded(*fresh.kernels, View<const float>(fresh.engine.weights.master)));
-    engine.refresh_copy();
-    while (engine.state.step < kSteps) {
-        const Window window = around.loader.window_from(engine.state.position, engine.rules.window);
-        ASSERT_FALSE(run_step(engine, around.loader, window, around.stop)->skipped);
-    }
-    EXPECT_EQ(engine.weights_hash(), expected);
+    EXPECT_EQ(hash_after(kSteps, around, later), expected);
     EXPECT_GT(later.most_kept(), 20) << "several micro-batches were added at once";
+}
+
+// A block has four products; dropout makes another matrix of the stream's gradient, over which nobody sums early.
+TEST_F(DeviceTest, BiasesSummedWhereTheirMatrixIsWrittenHaveTheBitsOfThoseSummedLater) {
+    for (const std::string dropout : {"0", "0.2"}) {
+        const auto model = folder_ / ("gpt2-" + dropout);
+        copy_model("gpt2", model, {{"resid_pdrop", dropout}});
+        Settings gpt2 = settings();
+        gpt2.model.from = model.string();
+        gpt2.compute.dtype = DType::bf16;
+        std::string hashes[2];
+        int64_t all = 0;
+        for (const bool early : {false, true}) {
+            TestRun around(gpt2, 1);
+            SumsEarly kernels(make_kernels(device_of(around.inputs.settings.compute), around.pool, around.arena),
+                              early);
+            hashes[early ? 1 : 0] = hash_after(2, around, kernels);
+            all = early ? all : kernels.by_products();
+            const int64_t expected = !early ? 0 : dropout == "0" ? all / 4 * 3 : all / 4;
+            EXPECT_EQ(kernels.by_writers(), expected);
+            EXPECT_EQ(kernels.by_products() + kernels.by_writers(), all);
+        }
+        EXPECT_GT(all, 0);
+        EXPECT_EQ(hashes[0], hashes[1]) << "dropout " << dropout;
+    }
 }
 
 // A sum of what is trained, from one micro-batch of the first window.

@@ -1,7 +1,9 @@
 #include "accrue/kernels/conformance.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 namespace accrue::conformance {
@@ -243,6 +245,40 @@ void append(Outcomes& outcomes, const Case& tried, const std::string& name, cons
     outcomes.push_back({.name = name + " not finite", .values = {record.not_finite ? 1.0 : 0.0}});
 }
 
+EarlySums::EarlySums(const Case& tried, uint64_t seed, int64_t columns) : grains_(two_grains(tried)) {
+    for (uint64_t grain = 0; grain < grains_.size(); ++grain) {
+        later_.emplace_back(tried, seed + grain, 1, columns);
+        views_.push_back(sums_.emplace_back(tried, seed + grain, 1, columns).view());
+    }
+}
+
+void EarlySums::compare(Kernels& kernels, AnyConstView written, Outcomes& outcomes) const {
+    std::vector<SumView> later;
+    std::ranges::transform(later_, std::back_inserter(later), &Sum::view);
+    const op::LinearSums sums{.first_output = 0, .outputs = written.columns, .weight = {}, .bias = later};
+    kernels.run(op::LinearBackward{.d_output = written,
+                                   .input = {},
+                                   .weight = {.matrix = {nullptr, DType::fp32, written.columns, 1}},
+                                   .d_input = {},
+                                   .grains = grains_,
+                                   .sums = std::span(&sums, 1)});
+    kernels.run(op::CompleteSums{});
+    const auto numbers_of = [](const Sum& sum) {
+        std::vector<double> numbers = sum.values();
+        const GrainRecord& record = sum.record();
+        numbers.insert(numbers.end(), {record.squares, record.largest, record.not_finite ? 1.0 : 0.0});
+        return numbers;
+    };
+    for (size_t grain = 0; grain < grains_.size(); ++grain) {
+        Outcome difference{.name = "fused minus apart", .values = numbers_of(sums_[grain])};
+        const std::vector<double> apart = numbers_of(later_[grain]);
+        for (size_t i = 0; i < apart.size(); ++i) {
+            difference.values[i] -= apart[i];
+        }
+        outcomes.push_back(difference);
+    }
+}
+
 std::vector<Case> usual_cases() {
     constexpr int64_t kSizes[][3] = {{1, 1, 1},     {7, 63, 65},  {65, 7, 63},   {63, 65, 7},    {0, 7, 7},
                                      {1, 1000, 65}, {1000, 7, 1}, {7, 65, 1000}, {50, 130, 100}, {600, 65, 3}};
@@ -284,6 +320,28 @@ std::vector<Case> sum_cases() {
             }
         }
     }
+    return cases;
+}
+
+std::vector<Case> early_sum_cases() {
+    constexpr int64_t kSizes[][2] = {{1, 1},     {7, 63},     {0, 7},     {9, 768}, {50, 260},
+                                     {1030, 96}, {1100, 300}, {21, 1000}, {5, 5000}};
+    const Case options[] = {
+        {.output_dtype = DType::bf16},
+        {.output_dtype = DType::bf16, .gap = 8, .broken = true},
+        {.output_dtype = DType::bf16, .gap = 3, .sums = SumKind::fp32},
+        {.output_dtype = DType::fp32, .gap = 4},
+    };
+    std::vector<Case> cases;
+    for (const auto& [rows, in] : kSizes) {
+        for (Case tried : options) {
+            tried.dtype = tried.output_dtype;
+            tried.rows = rows;
+            tried.in = in;
+            cases.push_back(tried);
+        }
+    }
+    cases.push_back({.dtype = DType::bf16, .output_dtype = DType::bf16, .rows = 8300, .in = 264});
     return cases;
 }
 

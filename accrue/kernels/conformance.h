@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -142,6 +143,25 @@ struct Operation {
     std::function<Outcomes(Kernels&, const Case&)> run;
     std::vector<Case> cases;
 };
+
+// What an operation leaves that sums the columns of a matrix as it writes it, less what LinearBackward makes of the matrix
+// afterwards: a device is compared with itself, to the last bit. Both grains of a case add to one sum each.
+class EarlySums {
+public:
+    EarlySums(const Case& tried, uint64_t seed, int64_t columns);
+    [[nodiscard]] std::span<const SumView> views() const { return views_; }
+    [[nodiscard]] std::span<const RowRange> grains() const { return grains_; }
+    void compare(Kernels& kernels, AnyConstView written, Outcomes& outcomes) const;
+
+private:
+    std::vector<RowRange> grains_;
+    std::vector<Sum> sums_;
+    std::vector<Sum> later_;
+    std::vector<SumView> views_;
+};
+
+// Widths and numbers of rows that devices cut in different ways, for operations that sum what they write.
+[[nodiscard]] std::vector<Case> early_sum_cases();
 
 // The cases that most operations are tried with: sizes on, below and above the vector lengths, in every dtype, with every
 // option on somewhere; a loss scale in fp16.

@@ -27,6 +27,24 @@ Outcomes gelu_grad(Kernels& kernels, const Case& tried) {
     return {inexact(tried, "d_input", d_input), inexact(tried, "d_input in place", d_output)};
 }
 
+// In place, as a model has it.
+Outcomes gelu_grad_with_sums(Kernels& kernels, const Case& tried) {
+    Matrix input = Matrix::random(tried, tried.dtype, 1, tried.rows, tried.in);
+    Matrix gradient = random_gradient(tried, tried.dtype, 2, tried.rows, tried.in);
+    const EarlySums sums(tried, 3, tried.in);
+    kernels.run(op::GeluGrad{.d_output = gradient.any(),
+                             .input = input.any(),
+                             .d_input = gradient.any(),
+                             .grains = sums.grains(),
+                             .d_bias = sums.views()});
+    Outcomes outcomes;
+    if (!tried.broken) {
+        outcomes.push_back(inexact(tried, "d_input", gradient));
+    }
+    sums.compare(kernels, gradient.any(), outcomes);
+    return outcomes;
+}
+
 Outcomes swiglu(Kernels& kernels, const Case& tried) {
     Matrix gate_up = Matrix::random(tried, tried.dtype, 1, tried.rows, 2 * tried.in);
     Matrix output = Matrix::poison(tried, tried.output_dtype, tried.rows, tried.in);
@@ -138,6 +156,7 @@ std::vector<Operation> elementwise_operations() {
     return {
         {"gelu", gelu, usual_cases()},
         {"gelu_grad", gelu_grad, usual_cases()},
+        {"gelu_grad_with_sums", gelu_grad_with_sums, early_sum_cases()},
         {"swiglu", swiglu, usual_cases()},
         {"swiglu_grad", swiglu_grad, usual_cases()},
         {"activations_far_from_zero",

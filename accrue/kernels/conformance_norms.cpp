@@ -140,6 +140,57 @@ Outcomes layer_norm_backward(Kernels& kernels, const Case& tried) {
     return outcomes;
 }
 
+// The stream's gradient, rounded too, and the sums of that.
+Outcomes norm_backward_with_sums(Kernels& kernels, const Case& tried) {
+    Matrix d_output = random_gradient(tried, tried.dtype, 4, tried.rows, tried.in);
+    Matrix input = Matrix::random(tried, DType::fp32, 1, tried.rows, tried.in);
+    Matrix gain = gain_of(tried);
+    Matrix mean = Matrix::random(tried, DType::fp32, 8, tried.rows, 1);
+    Matrix scales = scales_of(tried, 1);
+    const GrainSums d_gain(tried, 6);
+    Outcomes outcomes;
+    const auto compare = [&](const EarlySums& sums, Matrix& stream, Matrix& copy) {
+        if (!tried.broken) {
+            outcomes.push_back(by_row(tried, "stream", stream));
+            outcomes.push_back(by_row(tried, "copy", copy));
+        }
+        sums.compare(kernels, copy.any(), outcomes);
+    };
+    for (const bool with_gain : {true, false}) {
+        const EarlySums sums(tried, 9, tried.in);
+        Matrix stream = Matrix::random(tried, DType::fp32, 5, tried.rows, tried.in);
+        Matrix copy = Matrix::poison(tried, tried.output_dtype, tried.rows, tried.in);
+        kernels.run(op::LayerNormBackward{
+            .d_output = d_output.any(),
+            .input = input.floats(),
+            .gain = gain.floats(),
+            .mean = mean.floats(),
+            .inverse_deviation = scales.floats(),
+            .d_stream = stream.floats(),
+            .grains = sums.grains(),
+            .d_gain = with_gain ? std::span<const SumView>(d_gain.views) : std::span<const SumView>(),
+            .d_bias = {},
+            .copy = copy.any(),
+            .copy_sums = sums.views()});
+        compare(sums, stream, copy);
+    }
+    const EarlySums sums(tried, 9, tried.in);
+    Matrix stream = Matrix::random(tried, DType::fp32, 5, tried.rows, tried.in);
+    Matrix copy = Matrix::poison(tried, tried.output_dtype, tried.rows, tried.in);
+    kernels.run(op::RmsNormBackward{.d_output = d_output.any(),
+                                    .input = input.any(),
+                                    .gain = gain.floats(),
+                                    .inverse_rms = scales.floats(),
+                                    .d_input = {},
+                                    .d_stream = stream.floats(),
+                                    .grains = sums.grains(),
+                                    .d_gain = d_gain.views,
+                                    .copy = copy.any(),
+                                    .copy_sums = sums.views()});
+    compare(sums, stream, copy);
+    return outcomes;
+}
+
 }  // namespace
 
 std::vector<Operation> norm_operations() {
@@ -148,6 +199,7 @@ std::vector<Operation> norm_operations() {
         {"rms_norm_backward", rms_norm_backward, sum_cases()},
         {"layer_norm", layer_norm, usual_cases()},
         {"layer_norm_backward", layer_norm_backward, sum_cases()},
+        {"norm_backward_with_sums", norm_backward_with_sums, early_sum_cases()},
     };
 }
 

@@ -18,6 +18,9 @@ struct DeviceTraits {
     // Gradients between products and norms are narrow as activations are, and a norm's backward pass leaves the stream's
     // gradient rounded too, for the product before it. Costs memory for one more matrix.
     bool has_narrow_gradients = false;
+    // The gradient of a bias is summed by the operation that writes the matrix it is summed over, where one can (op::GeluGrad,
+    // a norm's backward pass), not by the product that reads that matrix. The same bits.
+    bool sums_biases_early = false;
     // Rows of logits that it wants at a time; they cost nothing where logits lie in the place of their gradients.
     int64_t loss_rows = 512;
     // What it computes for the first time it prepares, which takes time and memory: it wants to do so before a run.

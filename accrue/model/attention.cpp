@@ -8,7 +8,7 @@ namespace {
 using Site = BlockContext::Site;
 
 Entrance attention_entrance_of(const Block& block) {
-    return {.norm = block.parameters.attention_norm, .product = block.parameters.qkv};
+    return {.norm = block.parameters.attention_norm, .product = block.parameters.qkv, .before = block.before};
 }
 
 struct HeadViews {
@@ -119,7 +119,7 @@ void heads_backward(const Block& block, AttentionSaved& saved, const StreamBack&
         const StreamGradient d_output(kernels, context.dtype,
                                       context.dropout(config.residual_dropout, block.number, Site::attention_output),
                                       d_stream);
-        linear_backward(pass, projection, d_output.view(), saved.heads.view, d_heads.view);
+        linear_backward(pass, projection, d_output.gradient(), saved.heads.view, d_heads.view);
     }
     const auto attend_backward = [&, query = query, key = key](AnyConstView rotated, AnyView d_rotated) {
         const HeadViews heads = heads_of(config, saved, rotated);
@@ -227,7 +227,7 @@ void attention_backward(const Block& block, AttentionSaved& saved, View<const fl
     saved.qkv = {};
     saved.normed = {};
     saved.heads = {};
-    entrance_backward(block, attention_entrance_of(block), saved.norm, input, d_qkv.view, d_stream);
+    entrance_backward(block, attention_entrance_of(block), saved.norm, input, {.view = d_qkv.view}, d_stream);
 }
 
 }  // namespace accrue

@@ -51,6 +51,7 @@ Block Decoder::block_of(const Pass& pass, const BlockContext& context, size_t la
     return {.pass = pass,
             .context = context,
             .parameters = parameters_.blocks[layer],
+            .before = layer == 0 ? nullptr : &parameters_.blocks[layer - 1].mlp_output,
             .number = static_cast<int64_t>(layer)};
 }
 
@@ -122,7 +123,10 @@ void Decoder::forward_backward(const TokenBatch& batch, const Weights& weights, 
     const bool is_rounded_too = options_.dtype != DType::fp32 && kernels_.traits().has_narrow_gradients;
     const LeasedAny rounded =
         is_rounded_too ? take_any_matrix(arena, options_.dtype, rows, config_.width) : LeasedAny();
-    const StreamBack d_stream{.exact = d_stream_memory.view, .rounded = rounded.view};
+    const StreamBack d_stream{
+        .exact = d_stream_memory.view,
+        .rounded = rounded.view,
+        .is_summed = is_rounded_too && kernels_.traits().sums_biases_early && config_.residual_dropout == 0};
     {
         const NormSaved norm = final_norm(pass, stream.view);
         const Leased<float> losses = take_matrix<float>(arena, 1, rows);
@@ -130,7 +134,8 @@ void Decoder::forward_backward(const TokenBatch& batch, const Weights& weights, 
         head_forward_backward(pass, parameters_.head,
                               {.input = norm.output.view, .targets = device.targets(), .losses = losses.view},
                               choices_.loss_rows, device.held(), d_norm.view);
-        norm_backward(pass, parameters_.final_norm, norm, stream.view, d_norm.view, d_stream);
+        norm_backward(pass, parameters_.final_norm, norm, stream.view, d_norm.view, d_stream,
+                      &parameters_.blocks.back().mlp_output);
         kernels_.run(op::GrainLosses{.losses = losses.view, .grains = device.grain_rows(), .sums = sink.loss_sums()});
     }
     stream.block.release();

@@ -42,16 +42,22 @@ std::vector<SumView> Pass::sums_of(int64_t parameter) const {
     return sums;
 }
 
-void linear_backward(const Pass& pass, const LinearParameters& linear, AnyConstView d_output, AnyConstView input,
-                     AnyView d_input) {
+std::vector<SumView> Pass::bias_sums_of(const LinearParameters& linear) const {
+    const int64_t bias = linear.parts.front().bias;
+    return bias < 0 ? std::vector<SumView>() : sums_of(bias);
+}
+
+void linear_backward(const Pass& pass, const LinearParameters& linear, const OutputGradient& d_output,
+                     AnyConstView input, AnyView d_input) {
     struct PartSums {
         std::vector<SumView> weight;
         std::vector<SumView> bias;
     };
     std::vector<PartSums> parts;
     for (const auto& part : linear.parts) {
-        parts.push_back({.weight = pass.sums_of(part.weight),
-                         .bias = part.bias < 0 ? std::vector<SumView>() : pass.sums_of(part.bias)});
+        parts.push_back(
+            {.weight = pass.sums_of(part.weight),
+             .bias = part.bias < 0 || d_output.is_summed ? std::vector<SumView>() : pass.sums_of(part.bias)});
     }
     std::vector<op::LinearSums> sums;
     for (size_t part = 0; part < parts.size(); ++part) {
@@ -60,7 +66,7 @@ void linear_backward(const Pass& pass, const LinearParameters& linear, AnyConstV
                         .weight = parts[part].weight,
                         .bias = parts[part].bias});
     }
-    pass.kernels.run(op::LinearBackward{.d_output = d_output,
+    pass.kernels.run(op::LinearBackward{.d_output = d_output.view,
                                         .input = input,
                                         .weight = pass.weight_of(linear),
                                         .d_input = d_input,
@@ -108,8 +114,10 @@ void norm_forward(const Pass& pass, const NormParameters& norm, float epsilon, V
 }
 
 void norm_backward(const Pass& pass, const NormParameters& norm, const NormSaved& saved, View<const float> input,
-                   AnyConstView d_output, const StreamBack& d_stream) {
+                   AnyConstView d_output, const StreamBack& d_stream, const LinearParameters* before) {
     const std::vector<SumView> d_gain = pass.sums_of(norm.gain);
+    const std::vector<SumView> rounded_sums =
+        d_stream.is_summed && before != nullptr ? pass.bias_sums_of(*before) : std::vector<SumView>();
     if (norm.bias < 0) {
         pass.kernels.run(op::RmsNormBackward{.d_output = d_output,
                                              .input = input,
@@ -119,7 +127,8 @@ void norm_backward(const Pass& pass, const NormParameters& norm, const NormSaved
                                              .d_stream = d_stream.exact,
                                              .grains = pass.grain_rows,
                                              .d_gain = d_gain,
-                                             .copy = d_stream.rounded});
+                                             .copy = d_stream.rounded,
+                                             .copy_sums = rounded_sums});
         return;
     }
     const std::vector<SumView> d_bias = pass.sums_of(norm.bias);
@@ -132,7 +141,8 @@ void norm_backward(const Pass& pass, const NormParameters& norm, const NormSaved
                                            .grains = pass.grain_rows,
                                            .d_gain = d_gain,
                                            .d_bias = d_bias,
-                                           .copy = d_stream.rounded});
+                                           .copy = d_stream.rounded,
+                                           .copy_sums = rounded_sums});
 }
 
 }  // namespace accrue

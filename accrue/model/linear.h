@@ -22,11 +22,19 @@ struct Pass {
     [[nodiscard]] bool trains(int64_t parameter) const { return parameters[parameter].gradient.has_value(); }
     // Where the grains' gradients of a parameter go, one for each; none where it is frozen.
     [[nodiscard]] std::vector<SumView> sums_of(int64_t parameter) const;
+    // The same of the bias of a product that is one tensor; none where it has no bias either.
+    [[nodiscard]] std::vector<SumView> bias_sums_of(const LinearParameters& linear) const;
+};
+
+// The gradient of a product's output, and whether whoever wrote it has summed it into the gradients of the biases.
+struct OutputGradient {
+    AnyConstView view;
+    bool is_summed = false;
 };
 
 // The gradients of a product's weights, biases and input.
-void linear_backward(const Pass& pass, const LinearParameters& linear, AnyConstView d_output, AnyConstView input,
-                     AnyView d_input);
+void linear_backward(const Pass& pass, const LinearParameters& linear, const OutputGradient& d_output,
+                     AnyConstView input, AnyView d_input);
 
 // Memory for a result: where it is kept, or some that lasts as long as this.
 class ResultBuffer {
@@ -59,10 +67,13 @@ void norm_forward(const Pass& pass, const NormParameters& norm, float epsilon, V
 struct StreamBack {
     View<float> exact;
     AnyView rounded = {};  // empty = nobody wants it
+    // Whoever rounds it also sums it into the gradient of the bias of the product whose output was last added to the stream.
+    bool is_summed = false;
 };
 
-// The stream's gradient is added to; gain and bias gradients go to the sink.
+// The stream's gradient is added to; gain and bias gradients go to the sink. `before`: the product whose output was last added
+// to the input; nothing: it is not one of a block.
 void norm_backward(const Pass& pass, const NormParameters& norm, const NormSaved& saved, View<const float> input,
-                   AnyConstView d_output, const StreamBack& d_stream);
+                   AnyConstView d_output, const StreamBack& d_stream, const LinearParameters* before);
 
 }  // namespace accrue

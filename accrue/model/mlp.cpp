@@ -6,7 +6,9 @@ namespace {
 using Site = BlockContext::Site;
 
 Entrance mlp_entrance_of(const Block& block) {
-    return {.norm = block.parameters.mlp_norm, .product = block.parameters.mlp_input};
+    return {.norm = block.parameters.mlp_norm,
+            .product = block.parameters.mlp_input,
+            .before = &block.parameters.attention_output};
 }
 
 void activate(const Block& block, const MlpSaved& saved, AnyView activated) {
@@ -69,13 +71,21 @@ void mlp_backward(const Block& block, MlpSaved& saved, View<const float> input, 
         }
         const StreamGradient d_output(
             kernels, context.dtype, context.dropout(config.residual_dropout, block.number, Site::mlp_output), d_stream);
-        linear_backward(pass, last, d_output.view(), activated.view(), d_activated.view);
+        linear_backward(pass, last, d_output.gradient(), activated.view(), d_activated.view);
     }
     saved.activated = {};
     LeasedAny d_hidden;
+    bool is_summed = false;
     if (config.mlp == ModelConfig::Mlp::gelu) {
         d_hidden = std::move(d_activated);
-        kernels.run(op::GeluGrad{.d_output = d_hidden.view, .input = saved.hidden.view, .d_input = d_hidden.view});
+        is_summed = kernels.traits().sums_biases_early;
+        const std::vector<SumView> d_bias =
+            is_summed ? pass.bias_sums_of(block.parameters.mlp_input) : std::vector<SumView>();
+        kernels.run(op::GeluGrad{.d_output = d_hidden.view,
+                                 .input = saved.hidden.view,
+                                 .d_input = d_hidden.view,
+                                 .grains = pass.grain_rows,
+                                 .d_bias = d_bias});
     } else {
         d_hidden = take_any_matrix(arena, context.dtype, input.rows, 2 * config.ffn);
         kernels.run(
@@ -83,7 +93,8 @@ void mlp_backward(const Block& block, MlpSaved& saved, View<const float> input, 
         d_activated.block.release();
     }
     saved.hidden = {};
-    entrance_backward(block, mlp_entrance_of(block), saved.norm, input, d_hidden.view, d_stream);
+    entrance_backward(block, mlp_entrance_of(block), saved.norm, input, {.view = d_hidden.view, .is_summed = is_summed},
+                      d_stream);
 }
 
 }  // namespace accrue

@@ -45,7 +45,7 @@ void entrance_forward(const Block& block, const Entrance& entrance, const NormSa
 }
 
 void entrance_backward(const Block& block, const Entrance& entrance, NormSaved& saved, View<const float> input,
-                       AnyConstView d_output, const StreamBack& d_stream) {
+                       const OutputGradient& d_output, const StreamBack& d_stream) {
     const Pass& pass = block.pass;
     Arena& arena = pass.kernels.arena();
     const DType dtype = pass.kernels.traits().has_narrow_gradients ? block.context.dtype : DType::fp32;
@@ -58,7 +58,7 @@ void entrance_backward(const Block& block, const Entrance& entrance, NormSaved& 
         linear_backward(pass, entrance.product, d_output, normed.view(), d_norm.view);
     }
     saved.output = {};
-    norm_backward(pass, entrance.norm, saved, input, d_norm.view, d_stream);
+    norm_backward(pass, entrance.norm, saved, input, d_norm.view, d_stream, entrance.before);
 }
 
 }  // namespace accrue

@@ -11,25 +11,26 @@ namespace accrue {
 class StreamGradient {
 public:
     StreamGradient(Kernels& kernels, DType dtype, const Dropout& dropout, const StreamBack& d_stream)
-        : view_(d_stream.exact) {
+        : gradient_{.view = d_stream.exact} {
         if (dropout.probability == 0 && !d_stream.rounded.empty()) {
-            view_ = d_stream.rounded;
+            gradient_ = {.view = d_stream.rounded, .is_summed = d_stream.is_summed};
         } else if (dtype != DType::fp32 || dropout.probability > 0) {
             own_ = take_any_matrix(kernels.arena(), dtype, d_stream.exact.rows, d_stream.exact.columns);
             kernels.run(op::Cast{.input = d_stream.exact, .dropout = dropout, .output = own_.view});
-            view_ = own_.view;
+            gradient_.view = own_.view;
         }
     }
-    [[nodiscard]] AnyConstView view() const { return view_; }
+    [[nodiscard]] const OutputGradient& gradient() const { return gradient_; }
 
 private:
     LeasedAny own_;
-    AnyConstView view_;
+    OutputGradient gradient_;
 };
 
 struct Entrance {
     const NormParameters& norm;
     const LinearParameters& product;
+    const LinearParameters* before;  // whose output was last added to the stream; nothing: the embedding
 };
 
 [[nodiscard]] NormSaved lease_entrance_norm(const Block& block, const Entrance& entrance, int64_t rows, Keep keep);
@@ -38,6 +39,6 @@ void entrance_forward(const Block& block, const Entrance& entrance, const NormSa
                       AnyView output, AnyView activated = {});
 // From the gradient of that output: the gradients of the weights, and what is added to the stream's.
 void entrance_backward(const Block& block, const Entrance& entrance, NormSaved& saved, View<const float> input,
-                       AnyConstView d_output, const StreamBack& d_stream);
+                       const OutputGradient& d_output, const StreamBack& d_stream);
 
 }  // namespace accrue

@@ -26,6 +26,7 @@ struct Block {
     const Pass& pass;
     const BlockContext& context;
     const BlockParameters& parameters;
+    const LinearParameters* before;  // the last product of the block before; nothing: the first block
     int64_t number;
 };
 

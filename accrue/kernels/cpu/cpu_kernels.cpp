@@ -52,9 +52,18 @@ void compute(const Context& context, const op::LayerNorm& call) {
     layer_norm(context, call.input, call.gain, call.bias, call.epsilon, call.output, call.mean, call.inverse_deviation);
 }
 
-void copy_stream(const Context& context, View<const float> d_stream, AnyView copy) {
-    if (!copy.empty()) {
-        cast(context, d_stream, {}, copy);
+void add_column_sums(const Context& context, const AnyConstView& matrix, std::span<const RowRange> grains,
+                     std::span<const SumView> sums) {
+    for (size_t grain = 0; grain < sums.size(); ++grain) {
+        add_bias_grad(context, rows_of(matrix, grains[grain]), sums[grain]);
+    }
+}
+
+template <class Call>
+void copy_stream(const Context& context, const Call& call) {
+    if (!call.copy.empty()) {
+        cast(context, call.d_stream, {}, call.copy);
+        add_column_sums(context, call.copy, call.grains, call.copy_sums);
     }
 }
 
@@ -69,7 +78,7 @@ void compute(const Context& context, const op::RmsNormBackward& call) {
     } else {
         add_rms_norm_input_grad(context, call.d_output, call.input, call.gain, call.inverse_rms, call.d_stream);
     }
-    copy_stream(context, call.d_stream, call.copy);
+    copy_stream(context, call);
 }
 
 void compute(const Context& context, const op::LayerNormBackward& call) {
@@ -86,7 +95,7 @@ void compute(const Context& context, const op::LayerNormBackward& call) {
     }
     add_layer_norm_input_grad(context, call.d_output, call.input, call.gain, call.mean, call.inverse_deviation,
                               call.d_stream);
-    copy_stream(context, call.d_stream, call.copy);
+    copy_stream(context, call);
 }
 
 void compute(const Context& context, const op::Rope& call) {
@@ -114,6 +123,7 @@ void compute(const Context& context, const op::Gelu& call) {
 
 void compute(const Context& context, const op::GeluGrad& call) {
     gelu_grad(context, call.d_output, call.input, call.d_input);
+    add_column_sums(context, call.d_input, call.grains, call.d_bias);
 }
 
 void compute(const Context& context, const op::Swiglu& call) {

@@ -50,11 +50,13 @@ private:
     int64_t take_for(const op::LinearBackward& call, Arena& arena) const;
 
     static int64_t take_for(const op::RmsNormBackward& call, Arena& arena) {
-        return use_for_columns(arena, call.d_gain);
+        return std::max(use_for_columns(arena, call.d_gain), use_for_columns(arena, call.copy_sums));
     }
     static int64_t take_for(const op::LayerNormBackward& call, Arena& arena) {
-        return std::max(use_for_columns(arena, call.d_gain), use_for_columns(arena, call.d_bias));
+        return std::max({use_for_columns(arena, call.d_gain), use_for_columns(arena, call.d_bias),
+                         use_for_columns(arena, call.copy_sums)});
     }
+    static int64_t take_for(const op::GeluGrad& call, Arena& arena) { return use_for_columns(arena, call.d_bias); }
     int64_t take_for(const op::Attention& call, Arena& arena) const {
         return use(arena, attention_workspace_bytes(call.segments.longest, call.shape.head_size, threads_));
     }

@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "accrue/kernels/cuda/column_totals.h"
 #include "accrue/kernels/cuda/instructions.cuh"
-#include "accrue/kernels/cuda/context.h"
+#include "accrue/kernels/cuda/partial_sums.cuh"
 #include "accrue/kernels/cuda/vectors.cuh"
 
 namespace accrue::cuda {
@@ -10,6 +11,8 @@ namespace {
 
 constexpr int kGroup = 8;  // neighbouring elements of a thread
 constexpr int64_t kMostThreads = 256;
+constexpr int64_t kSummingThreads = 128;  // of a block that sums columns
+constexpr int kRowsAtOnce = 4;
 
 // gelu(x) = 0.5 x (1 + tanh(u)) = x * sigmoid(2 u), u = root * (x + cubic * x^3): without a difference of numbers near 1.
 constexpr float kRoot = 0.797884560802865356F;  // sqrt(2 / pi)
@@ -128,6 +131,70 @@ __global__ void __launch_bounds__(kMostThreads) gelu_backward(GradArgs args) {
     store_any(d, args.d_input, at.row * args.d_input.stride + at.column, at.left, at.vectors);
 }
 
+struct SummedGradArgs {
+    GradArgs grad;
+    const RowSegment* segments = nullptr;
+    int64_t segment_count = 0;
+    float* partials = nullptr;
+};
+
+// Some rows of a thread's columns, whose rounded gradients are added to the sums, one row after another. All columns are
+// there, unless the type is any.
+template <class T, int rows>
+__device__ inline void gelu_backward_rows(const GradArgs& args, int64_t row, const Place& at, float (&sums)[kGroup]) {
+    float d[rows][kGroup];
+    float x[rows][kGroup];
+    const int64_t left = kIsAny<T> ? at.left : kGroup;
+#pragma unroll
+    for (int k = 0; k < rows; ++k) {
+        load<T>(args.d_output, (row + k) * args.d_output.stride + at.column, left, d[k]);
+        load<T>(args.input, (row + k) * args.input.stride + at.column, left, x[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < rows; ++k) {
+#pragma unroll
+        for (int i = 0; i < kGroup; ++i) {
+            d[k][i] *= gelu_slope(x[k][i]);
+        }
+        const int64_t place = (row + k) * args.d_input.stride + at.column;
+        if constexpr (kIsAny<T>) {
+            store_any(d[k], args.d_input, place, left, false);
+            round_to_any(args.d_input.dtype, d[k]);
+        } else {
+            store_vector(d[k], static_cast<T*>(args.d_input.data) + place);
+            round_to<T>(d[k]);
+        }
+#pragma unroll
+        for (int i = 0; i < kGroup; ++i) {
+            sums[i] += d[k][i];
+        }
+    }
+}
+
+// A block has the rows of one partial sum in one tile of columns.
+template <class T>
+__global__ void __launch_bounds__(kSummingThreads) gelu_backward_summed(SummedGradArgs args) {
+    const Place at = place_of(args.grad.tiles);
+    const Piece piece = piece_of(args.segments, args.segment_count, at.row);
+    if (piece.rows == 0 || at.left <= 0) {
+        return;
+    }
+    float sums[kGroup] = {};
+    const int64_t end = piece.first_row + piece.rows;
+    int64_t row = piece.first_row;
+    // Several rows are on their way from memory at once.
+    for (; row + kRowsAtOnce <= end; row += kRowsAtOnce) {
+        gelu_backward_rows<T, kRowsAtOnce>(args.grad, row, at, sums);
+    }
+    for (; row < end; ++row) {
+        gelu_backward_rows<T, 1>(args.grad, row, at, sums);
+    }
+    if ((piece.work & kSumWork) != 0) {
+        store_any(sums, {.data = args.partials, .dtype = static_cast<int64_t>(DType::fp32)},
+                  piece.partial * args.grad.tiles.columns + at.column, at.left, !kIsAny<T>);
+    }
+}
+
 __global__ void __launch_bounds__(kMostThreads) swiglu_backward(GradArgs args) {
     const Place at = place_of(args.tiles);
     if (at.left <= 0) {
@@ -161,9 +228,9 @@ struct Grid {
     Shape shape;
     Tiles tiles;
 };
-[[nodiscard]] Grid grid_of(int64_t rows, int64_t columns) {
+[[nodiscard]] Grid grid_of(int64_t rows, int64_t columns, int64_t most_threads = kMostThreads) {
     const int64_t groups = (columns + kGroup - 1) / kGroup;
-    const int64_t threads = std::clamp<int64_t>((groups + 31) / 32 * 32, 32, kMostThreads);
+    const int64_t threads = std::clamp<int64_t>((groups + 31) / 32 * 32, 32, most_threads);
     const int64_t tiles = (groups + threads - 1) / threads;
     return {.shape = {.blocks = dim3(static_cast<uint32_t>(rows * tiles)), .threads = static_cast<uint32_t>(threads)},
             .tiles = {.columns = columns, .tiles = tiles}};
@@ -191,6 +258,42 @@ struct Grid {
     return grid;
 }
 
+GradArgs args_of(const op::GeluGrad& call, const Tiles& tiles) {
+    return {.tiles = tiles,
+            .d_output = source_of(call.d_output),
+            .input = source_of(call.input),
+            .d_input = target_of(call.d_input)};
+}
+
+void launch_gelu_backward(Tape& tape, const op::GeluGrad& call) {
+    const Grid grid = grid_of({call.d_input, call.d_output, call.input});
+    tape.launch(gelu_backward, grid.shape, args_of(call, grid.tiles));
+}
+
+// Grains are in order.
+void launch_gelu_backward_summed(Context& context, const op::GeluGrad& call, Scratch& scratch) {
+    const int64_t columns = call.d_input.columns;
+    const RowSegments rows = segments_of_rows(call.d_input.rows, call.grains);
+    const ColumnSums cut = context.totals.room(context, scratch, columns, 1, call.grains);
+    const Grid grid = grid_of(rows.blocks(), columns, kSummingThreads);
+    const SummedGradArgs args{.grad = args_of(call, grid.tiles),
+                              .segments = context.tape.constant(std::span<const RowSegment>(rows.segments)),
+                              .segment_count = std::ssize(rows.segments),
+                              .partials = cut.partials};
+    const auto in_groups = [&](const AnyConstView& view) {
+        return view.dtype == call.d_input.dtype && columns % kGroup == 0 && has_vectors(view, kGroup);
+    };
+    if (in_groups(call.d_output) && in_groups(call.input) && in_groups(call.d_input)) {
+        with_type(call.d_input.dtype, [&](auto tag) {
+            context.tape.launch(gelu_backward_summed<typename decltype(tag)::type>, grid.shape, args);
+        });
+    } else {
+        context.tape.launch(gelu_backward_summed<AnyType>, grid.shape, args);
+    }
+    const TensorSums wanted{.sums = call.d_bias, .tensor = 0};
+    add_totals(context, cut, columns, 1, call.grains, std::span(&wanted, 1), scratch);
+}
+
 }  // namespace
 
 void lower(Context& context, const op::Gelu& call, Scratch /*scratch*/) {
@@ -202,16 +305,15 @@ void lower(Context& context, const op::Gelu& call, Scratch /*scratch*/) {
     context.tape.launch(gelu_forward, grid.shape, args);
 }
 
-void lower(Context& context, const op::GeluGrad& call, Scratch /*scratch*/) {
+void lower(Context& context, const op::GeluGrad& call, Scratch scratch) {
     if (call.d_input.elements() == 0) {
         return;
     }
-    const Grid grid = grid_of({call.d_input, call.d_output, call.input});
-    const GradArgs args{.tiles = grid.tiles,
-                        .d_output = source_of(call.d_output),
-                        .input = source_of(call.input),
-                        .d_input = target_of(call.d_input)};
-    context.tape.launch(gelu_backward, grid.shape, args);
+    if (!call.d_bias.empty() && are_in_order(call.grains)) {
+        return launch_gelu_backward_summed(context, call, scratch);
+    }
+    launch_gelu_backward(context.tape, call);
+    add_column_sums(context, call.d_input, call.grains, call.d_bias, scratch);
 }
 
 void lower(Context& context, const op::Swiglu& call, Scratch /*scratch*/) {

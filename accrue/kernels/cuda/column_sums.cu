@@ -132,16 +132,16 @@ RowSegments segments_without_sums(int64_t rows) {
 }
 
 RowSegments segments_of_rows(int64_t rows, std::span<const RowRange> grains) {
+    if (!are_in_order(grains)) {  // or rows of two grains: their sums by themselves
+        RowSegments result = segments_without_sums(rows);
+        for (const RowRange& grain : grains) {
+            result.add(grain, kSumWork);
+        }
+        return result;
+    }
     RowSegments result;
     int64_t done = 0;
     for (const RowRange& grain : grains) {
-        if (grain.first < done) {  // out of order, or rows of two grains: their sums by themselves
-            result = segments_without_sums(rows);
-            for (const RowRange& alone : grains) {
-                result.add(alone, kSumWork);
-            }
-            return result;
-        }
         result.add({.first = done, .rows = grain.first - done}, kRowWork);
         result.add(grain, kRowWork | kSumWork);
         done = grain.first + grain.rows;

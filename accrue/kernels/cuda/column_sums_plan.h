@@ -49,6 +49,18 @@ struct ColumnSums {
     return std::max(summing, scratch.bytes());
 }
 
+// Whether the grains' rows follow one another, so that one pass over all rows can sum them.
+[[nodiscard]] inline bool are_in_order(std::span<const RowRange> grains) {
+    int64_t end = 0;
+    for (const RowRange& grain : grains) {
+        if (grain.first < end) {
+            return false;
+        }
+        end = grain.first + grain.rows;
+    }
+    return true;
+}
+
 [[nodiscard]] inline int64_t add_column_sums_bytes(int64_t columns, std::span<const RowRange> grains) {
     return column_sums_bytes(columns, 1, grains);
 }

@@ -13,6 +13,7 @@ namespace accrue::cuda {
             .waiting_tile_bytes = sizeof(TileStatistics),
             .has_narrow_logits = true,
             .has_narrow_gradients = true,
+            .sums_biases_early = true,
             .loss_rows = 8192,
             .prepares = true,
             .grain_tokens = 8192,

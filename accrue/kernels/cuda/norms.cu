@@ -2,6 +2,7 @@
 
 #include "accrue/kernels/cuda/column_totals.h"
 #include "accrue/kernels/cuda/instructions.cuh"
+#include "accrue/kernels/cuda/norms_plan.h"
 #include "accrue/kernels/cuda/partial_sums.cuh"
 #include "accrue/kernels/cuda/vectors.cuh"
 
@@ -300,12 +301,14 @@ struct NormBackwardArgs {
     float* partials = nullptr;
     int64_t sums_gain = 0;  // 1: wanted
     int64_t sums_bias = 0;
+    int64_t sums_copy = 0;  // of blocks with one team only
 
-    // Where the partial sums of the bias, or of the gain, begin.
+    // Where the partial sums of the gain, of the bias, or of the rounded stream begin.
     __device__ float* partial_of_gain(int64_t partial) const {
-        return partials + partial * (sums_gain + sums_bias) * width;
+        return partials + partial * (sums_gain + sums_bias + sums_copy) * width;
     }
     __device__ float* partial_of_bias(int64_t partial) const { return partial_of_gain(partial) + sums_gain * width; }
+    __device__ float* partial_of_copy(int64_t partial) const { return partial_of_bias(partial) + sums_bias * width; }
 };
 
 // What forward stored of a run.
@@ -363,11 +366,13 @@ __device__ inline void store_partial(float* to, const float (&sums)[kGroup], int
     store_any(sums, {.data = to}, 0, left, vectors);
 }
 
-// What a thread has summed over the rows of its block.
+// What a thread has summed over the rows of its block; of the rounded stream where registers have room for it.
 template <int groups>
 struct ColumnTotals {
+    static constexpr bool kHasCopy = groups <= 2;
     float gain[groups][kGroup] = {};
     float bias[groups][kGroup] = {};
+    float copy[kHasCopy ? groups : 1][kGroup] = {};
 };
 
 // Columns of a block with one team are each one thread's.
@@ -386,6 +391,11 @@ __device__ inline void store_sums(const NormBackwardArgs& args, const Piece& pie
         }
         if (args.sums_bias != 0) {
             store_partial(args.partial_of_bias(piece.partial) + column, totals.bias[j], left, vectors);
+        }
+        if constexpr (ColumnTotals<groups>::kHasCopy) {
+            if (args.sums_copy != 0) {
+                store_partial(args.partial_of_copy(piece.partial) + column, totals.copy[j], left, vectors);
+            }
         }
     }
 }
@@ -536,6 +546,15 @@ __global__ void __launch_bounds__(groups == 1 ? 192 : 512, groups == 1 ? 3 : 1) 
                 if (args.copy.data != nullptr) {
                     store_any(result, args.copy, row * args.copy.stride + place, left, kVectors);
                 }
+                if constexpr (ColumnTotals<groups>::kHasCopy) {
+                    if (args.sums_copy != 0) {
+                        round_to_any(args.copy.dtype, result);
+#pragma unroll
+                        for (int i = 0; i < kGroup; ++i) {
+                            totals.copy[j][i] += result[i];
+                        }
+                    }
+                }
             }
         }
     }
@@ -678,8 +697,9 @@ struct Backward {
     std::span<const RowRange> grains;
     std::span<const SumView> d_gain;
     std::span<const SumView> d_bias;
+    std::span<const SumView> copy_sums;
+    NormSums sums;
 
-    [[nodiscard]] int64_t tensors() const { return (d_gain.empty() ? 0 : 1) + (d_bias.empty() ? 0 : 1); }
     [[nodiscard]] const AnyView& target() const { return d_stream.empty() ? d_input : d_stream; }
     [[nodiscard]] NormBackwardArgs args() const {
         const int64_t runs = input.columns / gain.columns;
@@ -696,8 +716,9 @@ struct Backward {
                 .items = input.rows * runs,
                 .runs = runs,
                 .width = gain.columns,
-                .sums_gain = d_gain.empty() ? 0 : 1,
-                .sums_bias = d_bias.empty() ? 0 : 1};
+                .sums_gain = sums.gain ? 1 : 0,
+                .sums_bias = sums.bias ? 1 : 0,
+                .sums_copy = sums.copy ? 1 : 0};
     }
     [[nodiscard]] bool has_whole_groups() const {
         const int64_t width = gain.columns;
@@ -713,7 +734,7 @@ void note_segments(Tape& tape, const RowSegments& rows, NormBackwardArgs& args) 
 
 template <Norm norm>
 void launch_wide(Tape& tape, const Backward& call, NormBackwardArgs args) {
-    const RowSegments rows = segments_of_sums(call.tensors() == 0 ? std::span<const RowRange>() : call.grains);
+    const RowSegments rows = segments_of_sums(call.sums.tensors() == 0 ? std::span<const RowRange>() : call.grains);
     if (!rows.segments.empty()) {
         note_segments(tape, rows, args);
         tape.launch(sum_wide_columns<norm>,
@@ -729,8 +750,8 @@ void launch_wide(Tape& tape, const Backward& call, NormBackwardArgs args) {
 
 template <Norm norm>
 void launch_fused(Tape& tape, const Backward& call, NormBackwardArgs args) {
-    const RowSegments rows =
-        call.tensors() == 0 ? segments_without_sums(call.input.rows) : segments_of_rows(call.input.rows, call.grains);
+    const RowSegments rows = call.sums.tensors() == 0 ? segments_without_sums(call.input.rows)
+                                                      : segments_of_rows(call.input.rows, call.grains);
     const TeamShape team = backward_shape(args.width);
     args.team_warps = team.warps;
     note_segments(tape, rows, args);
@@ -747,10 +768,12 @@ void lower_backward(Context& context, const Backward& call, Scratch scratch) {
         return;
     }
     const int64_t width = call.gain.columns;
+    const int64_t tensors = call.sums.tensors();
+    Scratch for_copy = scratch;
     NormBackwardArgs args = call.args();
     ColumnSums cut;
-    if (call.tensors() > 0) {
-        cut = context.totals.room(context, scratch, width, call.tensors(), call.grains);
+    if (tensors > 0) {
+        cut = context.totals.room(context, scratch, width, tensors, call.grains);
         args.partials = cut.partials;
     }
     if (width > kWidest) {
@@ -759,13 +782,19 @@ void lower_backward(Context& context, const Backward& call, Scratch scratch) {
         launch_fused<norm>(context.tape, call, args);
     }
     std::vector<TensorSums> wanted;
-    for (const std::span<const SumView> sums : {call.d_gain, call.d_bias}) {
-        if (!sums.empty()) {
+    const auto add = [&](bool is_summed, std::span<const SumView> sums) {
+        if (is_summed) {
             wanted.push_back({.sums = sums, .tensor = std::ssize(wanted)});
         }
-    }
+    };
+    add(call.sums.gain, call.d_gain);
+    add(call.sums.bias, call.d_bias);
+    add(call.sums.copy, call.copy_sums);
     if (!wanted.empty()) {
-        add_totals(context, cut, width, call.tensors(), call.grains, wanted, scratch);
+        add_totals(context, cut, width, tensors, call.grains, wanted, scratch);
+    }
+    if (call.sums.copy_alone) {
+        add_column_sums(context, call.copy, call.grains, call.copy_sums, for_copy);
     }
 }
 
@@ -819,7 +848,9 @@ void lower(Context& context, const op::RmsNormBackward& call, Scratch scratch) {
                                .copy = call.copy,
                                .grains = call.grains,
                                .d_gain = call.d_gain,
-                               .d_bias = {}},
+                               .d_bias = {},
+                               .copy_sums = call.copy_sums,
+                               .sums = sums_of(call)},
                               scratch);
 }
 
@@ -835,7 +866,9 @@ void lower(Context& context, const op::LayerNormBackward& call, Scratch scratch)
                                  .copy = call.copy,
                                  .grains = call.grains,
                                  .d_gain = call.d_gain,
-                                 .d_bias = call.d_bias},
+                                 .d_bias = call.d_bias,
+                                 .copy_sums = call.copy_sums,
+                                 .sums = sums_of(call)},
                                 scratch);
 }
 

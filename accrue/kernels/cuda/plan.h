@@ -31,6 +31,7 @@ template <class Op>
 [[nodiscard]] int64_t scratch_bytes(const op::LinearBackward& call);
 [[nodiscard]] int64_t scratch_bytes(const op::RmsNormBackward& call);
 [[nodiscard]] int64_t scratch_bytes(const op::LayerNormBackward& call);
+[[nodiscard]] int64_t scratch_bytes(const op::GeluGrad& call);
 [[nodiscard]] int64_t scratch_bytes(const op::AddLookupGrad& call);
 [[nodiscard]] int64_t scratch_bytes(const op::SquaredNorm& call);
 [[nodiscard]] int64_t scratch_bytes(const op::AddGradient& call);

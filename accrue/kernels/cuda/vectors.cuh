@@ -180,6 +180,19 @@ __device__ inline void load_any(const Source& source, int64_t place, int64_t lef
     });
 }
 
+// What the values are after they were stored as that type, and after store_any.
+template <class T, int count>
+__device__ inline void round_to(float (&values)[count]) {
+#pragma unroll
+    for (float& value : values) {
+        value = to_float(from_float<T>(value));
+    }
+}
+template <int count>
+__device__ inline void round_to_any(int64_t dtype, float (&values)[count]) {
+    with_type_of(dtype, [&](auto tag) { round_to<typename decltype(tag)::type>(values); });
+}
+
 // The first `left` values, rounded once.
 template <int count>
 __device__ inline void store_any(const float (&values)[count], const Target& target, int64_t place, int64_t left,

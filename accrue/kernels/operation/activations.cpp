@@ -13,10 +13,12 @@ void Gelu::count(WorkByPart& work) const {
 void GeluGrad::check() const {
     require_alike(kName, "d_output", d_output, input);
     require_alike(kName, "d_input", d_input, input);
+    require_sums(kName, "d_bias", d_bias, grains, d_input.columns);
 }
 
 void GeluGrad::count(WorkByPart& work) const {
     work.add(part(), 0, bytes_in(d_output) + bytes_in(input) + bytes_in(d_input));
+    count_sums_of_written(work, d_bias);
 }
 
 void Swiglu::check() const {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "accrue/kernels/operation/basics.h"
 
 namespace accrue::op {
@@ -16,11 +18,15 @@ struct Gelu {
 };
 
 // d_input = d_output * gelu'(input); d_input may be d_output.
+//   d_bias[c] += sum over the grain's r of d_input[r, c], for each grain; no sums = nobody wants them. It is the gradient of
+//   the bias of the product that made the input, with the same bits as LinearBackward gives it.
 struct GeluGrad {
     static constexpr std::string_view kName = "gelu_grad";
     AnyConstView d_output;
     AnyConstView input;
     AnyView d_input;
+    std::span<const RowRange> grains = {};
+    std::span<const SumView> d_bias = {};
 
     [[nodiscard]] static Part part() { return Part::elementwise; }
     void check() const;

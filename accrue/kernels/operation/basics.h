@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "accrue/base/error.h"
@@ -65,6 +66,25 @@ inline void require_rows(std::string_view operation, const Dropout& dropout, int
 // A sum is read and written.
 [[nodiscard]] inline int64_t bytes_in(const SumView& sum) {
     return 2 * sum.elements() * bytes_of(sum.kind);
+}
+
+// One sum of a vector for each grain, or none at all.
+inline void require_sums(std::string_view operation, std::string_view what, std::span<const SumView> sums,
+                         std::span<const RowRange> grains, int64_t columns) {
+    if (sums.empty()) {
+        return;
+    }
+    require_equal(operation, "sums of ", what, std::ssize(sums), std::ssize(grains));
+    for (const SumView& sum : sums) {
+        require_equal(operation, "elements of ", what, sum.elements(), columns);
+    }
+}
+
+// Column sums of what an operation writes anyway: a bias's gradient, of which only the sums are moved.
+inline void count_sums_of_written(WorkByPart& work, std::span<const SumView> sums) {
+    for (const SumView& sum : sums) {
+        work.add(Part::elementwise, 0, bytes_in(sum));
+    }
 }
 
 }  // namespace op

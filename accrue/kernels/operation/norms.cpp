@@ -9,17 +9,6 @@ void require_runs(std::string_view operation, const AnyConstView& input, View<co
     require_equal(operation, "rows of inverse_rms", inverse_rms.rows, input.rows);
 }
 
-void require_sums(std::string_view operation, std::string_view what, std::span<const SumView> sums,
-                  std::span<const RowRange> grains, int64_t columns) {
-    if (sums.empty()) {
-        return;
-    }
-    require_equal(operation, "sums of ", what, std::ssize(sums), std::ssize(grains));
-    for (const SumView& sum : sums) {
-        require_equal(operation, "elements of ", what, sum.elements(), columns);
-    }
-}
-
 // A gradient of rows that is read for each of the sums, with what else is read beside it.
 void count_sums(WorkByPart& work, Part part, std::span<const SumView> sums, std::span<const RowRange> grains,
                 int64_t bytes_of_row) {
@@ -70,12 +59,14 @@ void RmsNormBackward::check() const {
     if (!copy.empty()) {
         require_alike(kName, "copy", copy, d_stream);
     }
+    require_sums(kName, "copy_sums", copy_sums, grains, copy.columns);
 }
 
 void RmsNormBackward::count(WorkByPart& work) const {
     work.add(part(), 0,
              bytes_in(d_output) + bytes_in(input) + bytes_in(d_input) + 2 * bytes_in(d_stream) + bytes_in(copy));
     count_sums(work, part(), d_gain, grains, bytes_of_row(d_output) + bytes_of_row(input));
+    count_sums_of_written(work, copy_sums);
 }
 
 void LayerNormBackward::check() const {
@@ -89,11 +80,13 @@ void LayerNormBackward::check() const {
     if (!copy.empty()) {
         require_alike(kName, "copy", copy, d_stream);
     }
+    require_sums(kName, "copy_sums", copy_sums, grains, copy.columns);
 }
 
 void LayerNormBackward::count(WorkByPart& work) const {
     work.add(part(), 0, bytes_in(d_output) + bytes_in(input) + 2 * bytes_in(d_stream) + bytes_in(copy));
     count_sums(work, part(), d_gain, grains, bytes_of_row(d_output) + bytes_of_row(input));
+    count_sums_of_written(work, copy_sums);
     count_sums(work, Part::elementwise, d_bias, grains, bytes_of_row(d_output));
 }
 

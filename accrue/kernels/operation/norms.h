@@ -42,6 +42,8 @@ struct LayerNorm {
 // over each run:
 //   d_gain[c] += sum over the grain's r (and over runs) of d_output * x, for each grain, in double; no sums = frozen
 //   d = inverse_rms * (g - x * mean(g * x)), which d_input gets, or d_stream has added; one of them is empty
+//   copy_sums[c] += sum over the grain's r of copy[r, c], for each grain; no sums = nobody wants them. The same bits as
+//   LinearBackward's gradient of a bias, were its d_output the copy.
 struct RmsNormBackward {
     static constexpr std::string_view kName = "rms_norm_backward";
     AnyConstView d_output;
@@ -53,6 +55,7 @@ struct RmsNormBackward {
     std::span<const RowRange> grains;
     std::span<const SumView> d_gain;
     AnyView copy = {};  // where not empty: gets the new d_stream, rounded
+    std::span<const SumView> copy_sums = {};
 
     [[nodiscard]] static Part part() { return Part::norms; }
     void check() const;
@@ -62,6 +65,7 @@ struct RmsNormBackward {
 // The backward pass of LayerNorm, for all grains of a micro-batch. With g = d_output * gain and x the normalised input:
 //   d_gain[c] += sum over the grain's r of d_output * x, d_bias[c] += sum of d_output, for each grain, in double
 //   d_stream += inverse_deviation * (g - mean(g) - x * mean(g * x))
+//   copy_sums as those of RmsNormBackward
 struct LayerNormBackward {
     static constexpr std::string_view kName = "layer_norm_backward";
     AnyConstView d_output;
@@ -74,6 +78,7 @@ struct LayerNormBackward {
     std::span<const SumView> d_gain;
     std::span<const SumView> d_bias;
     AnyView copy = {};  // where not empty: gets the new d_stream, rounded
+    std::span<const SumView> copy_sums = {};
 
     [[nodiscard]] static Part part() { return Part::norms; }
     void check() const;

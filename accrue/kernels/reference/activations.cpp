@@ -40,6 +40,9 @@ void compute(const op::GeluGrad& call) {
             store(call.d_input, r, c, value(call.d_output, r, c) * gelu_slope(value(call.input, r, c)));
         }
     }
+    for (size_t grain = 0; grain < call.d_bias.size(); ++grain) {
+        add_column_sums(call.d_input, call.grains[grain], call.d_bias[grain]);
+    }
 }
 
 void compute(const op::Swiglu& call) {

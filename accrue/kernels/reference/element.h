@@ -119,4 +119,15 @@ inline void add(const SumView& sum, int64_t r, int64_t c, double total) {
     }
 }
 
+// Adds the sums over some rows of a matrix: a bias's gradient.
+inline void add_column_sums(const AnyConstView& matrix, const RowRange& rows, const SumView& sums) {
+    for (int64_t c = 0; c < matrix.columns; ++c) {
+        double sum = 0;
+        for (int64_t r = rows.first; r < rows.first + rows.rows; ++r) {
+            sum += value(matrix, r, c);
+        }
+        add(sums, 0, c, sum);
+    }
+}
+
 }  // namespace accrue::reference

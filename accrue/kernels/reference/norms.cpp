@@ -56,11 +56,15 @@ void compute(const op::RmsNorm& call) {
     }
 }
 
-void copy_stream(View<const float> d_stream, const AnyView& copy) {
-    for (int64_t r = 0; r < copy.rows; ++r) {
-        for (int64_t c = 0; c < copy.columns; ++c) {
-            store(copy, r, c, value(d_stream, r, c));
+template <class Call>
+void copy_stream(const Call& call) {
+    for (int64_t r = 0; r < call.copy.rows; ++r) {
+        for (int64_t c = 0; c < call.copy.columns; ++c) {
+            store(call.copy, r, c, value(call.d_stream, r, c));
         }
+    }
+    for (size_t grain = 0; grain < call.copy_sums.size(); ++grain) {
+        add_column_sums(call.copy, call.grains[grain], call.copy_sums[grain]);
     }
 }
 
@@ -87,7 +91,7 @@ void compute(const op::RmsNormBackward& call) {
             store(call.d_stream, r, c, value(call.d_stream, r, c) + x);
         }
     });
-    copy_stream(call.d_stream, call.copy);
+    copy_stream(call);
 }
 
 void compute(const op::LayerNorm& call) {
@@ -136,7 +140,7 @@ void compute(const op::LayerNormBackward& call) {
                         call.inverse_deviation.row(r)[0], 1,
                         [&](int64_t c, double x) { store(call.d_stream, r, c, value(call.d_stream, r, c) + x); });
     }
-    copy_stream(call.d_stream, call.copy);
+    copy_stream(call);
 }
 
 }  // namespace accrue::reference

@@ -18,17 +18,6 @@ double linear_element(AnyConstView input, const WeightView& weight, View<const f
     return sum;
 }
 
-void add_bias_grad(const op::LinearBackward& call, const RowRange& rows, const op::LinearSums& sums,
-                   const SumView& d_bias) {
-    for (int64_t o = 0; o < sums.outputs; ++o) {
-        double sum = 0;
-        for (int64_t r = rows.first; r < rows.first + rows.rows; ++r) {
-            sum += value(call.d_output, r, sums.first_output + o);
-        }
-        add(d_bias, 0, o, sum);
-    }
-}
-
 void add_weight_grad(const op::LinearBackward& call, size_t grain, const op::LinearSums& sums) {
     const RowRange& rows = call.grains[grain];
     const HeldRows held = call.held_of(grain);
@@ -83,7 +72,8 @@ void compute(const op::LinearBackward& call) {
     for (size_t grain = 0; grain < call.grains.size(); ++grain) {
         for (const op::LinearSums& sums : call.sums) {
             if (!sums.bias.empty()) {
-                add_bias_grad(call, call.grains[grain], sums, sums.bias[grain]);
+                add_column_sums(call.d_output.slice_columns(sums.first_output, sums.outputs), call.grains[grain],
+                                sums.bias[grain]);
             }
             if (!sums.weight.empty()) {
                 add_weight_grad(call, grain, sums);
