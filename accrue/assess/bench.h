@@ -84,7 +84,7 @@ struct StepsMeasurement {
     int64_t planned_peak_bytes = 0;   // the planned arena, and what the process held before it
     int64_t resident_peak_bytes = 0;  // VmHWM; of a GPU what the process holds of its memory
     int64_t arena_bytes = 0;          // the most that the arena held
-    std::string plan;                 // what is recomputed and kept, in words
+    std::string plan = {};            // what is recomputed and kept, in words
     std::string device;
     int threads = 0;
 };
