@@ -152,6 +152,7 @@ std::vector<Choices> free_choices() {
             {.blocks = {cheap, block}, .loss_rows = 7, .weight_copy = converted_per_tile},
             {.blocks = {}, .loss_rows = 1},
             {.blocks = {}, .loss_rows = 100000},
+            {.blocks = {cheap, nothing}, .waiting_grains = 3},
             {.blocks = {}, .loss_rows = Choices::kLossRows, .weight_copy = converted_per_tile}};
 }
 

@@ -172,6 +172,11 @@ private:
 
 // The devices of a test program: "cuda", or the instruction set of the processor.
 [[nodiscard]] std::vector<std::string> devices_under_test();
+// One of them, which may be read from as soon as an operation returns.
+[[nodiscard]] std::unique_ptr<Kernels> make_device(const std::string& name, Pool& pool, Arena& arena);
+
+// Which rows of the table it tries.
+[[nodiscard]] std::vector<Operation> operations_under_test();
 
 // The whole table, and its parts.
 [[nodiscard]] std::vector<Operation> all_operations();

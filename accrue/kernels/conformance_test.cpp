@@ -41,7 +41,7 @@ struct Device {
     Device(const std::string& name, int threads)
         : pool(threads),
           arena(name == "cuda" ? make_cuda_backing(0, kArenaBytes) : make_host_backing(kArenaBytes)),
-          kernels(name == "cuda" ? make_cuda_kernels(0, arena) : make_cpu_kernels(pool, arena, name)) {}
+          kernels(make_device(name, pool, arena)) {}
 };
 
 // A processor may lack instructions, and a machine a GPU; one that is there must work.
@@ -278,7 +278,8 @@ std::string name_of_row(const testing::TestParamInfo<Row>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Device, ConformanceTest,
-                         testing::Combine(testing::ValuesIn(devices_under_test()), testing::ValuesIn(all_operations())),
+                         testing::Combine(testing::ValuesIn(devices_under_test()),
+                                          testing::ValuesIn(operations_under_test())),
                          name_of_row);
 
 }  // namespace

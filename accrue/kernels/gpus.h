@@ -18,7 +18,8 @@ struct Gpu {
 // Those that the driver shows to this process, in its order.
 struct Gpus {
     std::vector<Gpu> found;
-    std::string why_none;  // where there are none: the reason and what to do, without a full stop
+    std::string why_none;         // where there are none: the reason and what to do, without a full stop
+    bool has_old_driver = false;  // which hides them
 };
 [[nodiscard]] Gpus gpus_of_machine();
 // 90 = sm_90; nothing where this GPU is not there.

@@ -46,7 +46,11 @@ DeviceName chosen_device(const Settings& settings, const std::shared_ptr<const M
     if (std::getenv(kTestDevice) != nullptr) {
         return usual_device();
     }
-    for (const Gpu& gpu : gpus_of_machine().found) {
+    const Gpus gpus = gpus_of_machine();
+    if (gpus.has_old_driver) {
+        note = cat("no GPU is used: ", gpus.why_none);
+    }
+    for (const Gpu& gpu : gpus.found) {
         const std::string why_not = hindrance(settings, model, longest_sample, gpu);
         if (why_not.empty()) {
             return {DeviceKind::cuda, gpu.number};

@@ -3,6 +3,7 @@
 
 #include "accrue/kernels/device.h"
 #include "accrue/kernels/dry/dry_kernels.h"
+#include "accrue/kernels/gpus.h"
 #include "accrue/model/families.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/planner.h"
@@ -73,6 +74,26 @@ TEST(PlannerBytesTest, TheDryRunCountsThePeakToTheByte) {
                         expect_exact(settings, model, 40, threads);
                     }
                 }
+            }
+        }
+    }
+}
+
+// With the workspaces of kernels and of the matrix library.
+TEST(PlannerBytesTest, AGpuIsPlannedToTheByte) {
+    if (gpus_of_machine().found.empty()) {
+        GTEST_SKIP() << gpus_of_machine().why_none;
+    }
+    const Choices some[] = {{}, {.blocks = {Recompute::block, Recompute::cheap}, .waiting_grains = 3}};
+    for (const auto& model : {tied_gpt2(), normed_qwen3()}) {
+        for (const Choices& choices : some) {
+            for (const DType dtype : {DType::bf16, DType::fp32}) {
+                SCOPED_TRACE(cat(model->family(), ", ", name_of(dtype), ", ", choices.waiting_grains, " wait"));
+                Settings settings;
+                settings.window = {.samples = 4, .grain_samples = 1, .micro_batch_grains = 2};
+                settings.compute.dtype = dtype;
+                settings.compute.device = DeviceKind::cuda;
+                expect_exact(settings, model, 40, 1, choices);
             }
         }
     }

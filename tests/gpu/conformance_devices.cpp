@@ -9,4 +9,12 @@ std::vector<std::string> devices_under_test() {
     return {"cuda"};
 }
 
+std::unique_ptr<Kernels> make_device(const std::string& /*name*/, Pool& /*pool*/, Arena& arena) {
+    return make_cuda_kernels(0, arena);
+}
+
+std::vector<Operation> operations_under_test() {
+    return all_operations();
+}
+
 }  // namespace accrue::conformance

@@ -7,9 +7,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include <cuda_runtime.h>
-
 #include "tests/simulated_gpu/threads.h"
+#include <cuda_runtime.h>
 
 // One block runs at a time, so that its shared memory may be everybody's.
 #undef __shared__

@@ -1,14 +1,14 @@
 // The matrix library as the program uses it: some algorithms that have the same bits and some that do not, so that choosing
 // among them is tried too. Sums in fp32, by fused multiply-adds in ascending order.
-#include <cmath>
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
+#include "tests/simulated_gpu/runtime.h"
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-
-#include "tests/simulated_gpu/runtime.h"
+#include <immintrin.h>
 
 namespace accrue::simulated {
 namespace {
@@ -77,17 +77,47 @@ void store(void* data, cudaDataType type, int64_t place, float value) {
     }
 }
 
-// The library's matrices lie column by column. op(matrix) as [lines, depth], depth by depth.
-std::vector<float> by_depth(const void* data, const Layout& layout, bool is_transposed, int64_t batch, int64_t lines,
-                            int64_t depth) {
-    std::vector<float> result(static_cast<size_t>(lines * depth));
-    for (int64_t k = 0; k < depth; ++k) {
-        for (int64_t i = 0; i < lines; ++i) {
-            const int64_t place = is_transposed ? i * layout.stride + k : k * layout.stride + i;
-            result[static_cast<size_t>(k * lines + i)] = element(data, layout.type, batch * layout.batch_stride + place);
+// Sums of so many rows and columns stay in the processor's registers while they are made.
+constexpr int64_t kTileRows = 16;
+constexpr int64_t kTileColumns = 6;
+
+int64_t in_tiles(int64_t lines, int64_t tile) {
+    return (lines + tile - 1) / tile;
+}
+
+// The library's matrices lie column by column. op(matrix), [lines, depth], in groups of `tile` lines, depth by depth; lines that
+// are missing in the last group are zeroes.
+std::vector<float> by_depth(const void* data, const Layout& layout, bool is_transposed, int64_t lines, int64_t depth,
+                            int64_t tile) {
+    std::vector<float> result(static_cast<size_t>(in_tiles(lines, tile) * tile * depth));
+    for (int64_t i = 0; i < lines; ++i) {
+        float* const to = result.data() + i / tile * tile * depth + i % tile;
+        for (int64_t k = 0; k < depth; ++k) {
+            to[k * tile] = element(data, layout.type, is_transposed ? i * layout.stride + k : k * layout.stride + i);
         }
     }
     return result;
+}
+
+// `step`: 1 = in ascending order, -1 = in descending order.
+void sum_tile(const float* left, const float* right, int64_t depth, int64_t step,
+              float (&sums)[kTileColumns][kTileRows]) {
+    __m256 low[kTileColumns] = {};
+    __m256 high[kTileColumns] = {};
+    for (int64_t i = 0, k = step > 0 ? 0 : depth - 1; i < depth; ++i, k += step) {
+        const __m256 first = _mm256_loadu_ps(left + k * kTileRows);
+        const __m256 second = _mm256_loadu_ps(left + k * kTileRows + 8);
+#pragma GCC unroll 6
+        for (int64_t column = 0; column < kTileColumns; ++column) {
+            const __m256 factor = _mm256_set1_ps(right[k * kTileColumns + column]);
+            low[column] = _mm256_fmadd_ps(first, factor, low[column]);
+            high[column] = _mm256_fmadd_ps(second, factor, high[column]);
+        }
+    }
+    for (int64_t column = 0; column < kTileColumns; ++column) {
+        _mm256_storeu_ps(sums[column], low[column]);
+        _mm256_storeu_ps(sums[column] + 8, high[column]);
+    }
 }
 
 struct Matmul {
@@ -110,33 +140,37 @@ private:
         const auto columns = static_cast<int64_t>(d.columns);
         const bool turned = description.transposes_a == CUBLAS_OP_T;
         const auto depth = static_cast<int64_t>(turned ? a.rows : a.columns);
-        const auto left = by_depth(a_data, a, turned, batch, rows, depth);
+        const auto left = by_depth(moved(a_data, a, batch), a, turned, rows, depth, kTileRows);
         // Its second operand is [depth, columns]: what is a transposed one for the first is a plain one here.
-        const auto right = by_depth(b_data, b, description.transposes_b == CUBLAS_OP_N, batch, columns, depth);
-        std::vector<float> sums(static_cast<size_t>(rows * columns));
-        for (int64_t step = 0; step < depth; ++step) {
-            const int64_t k = algorithm.is_descending != 0 ? depth - 1 - step : step;
-            const float* const line = left.data() + k * rows;
-            for (int64_t j = 0; j < columns; ++j) {
-                const float factor = right[static_cast<size_t>(k * columns + j)];
-                float* const to = sums.data() + j * rows;
-                for (int64_t i = 0; i < rows; ++i) {
-                    to[i] = std::fma(line[i], factor, to[i]);
+        const bool plain = description.transposes_b == CUBLAS_OP_N;
+        const auto right = by_depth(moved(b_data, b, batch), b, plain, columns, depth, kTileColumns);
+        const int64_t step = algorithm.is_descending != 0 ? -1 : 1;
+        for (int64_t j = 0; j < columns; j += kTileColumns) {
+            for (int64_t i = 0; i < rows; i += kTileRows) {
+                float sums[kTileColumns][kTileRows];
+                sum_tile(left.data() + i * depth, right.data() + j * depth, depth, step, sums);
+                for (int64_t column = j; column < std::min(columns, j + kTileColumns); ++column) {
+                    for (int64_t row = i; row < std::min(rows, i + kTileRows); ++row) {
+                        finish(batch, row, column, sums[column - j][row - i]);
+                    }
                 }
             }
         }
-        for (int64_t j = 0; j < columns; ++j) {
-            for (int64_t i = 0; i < rows; ++i) {
-                float value = alpha * sums[static_cast<size_t>(j * rows + i)];
-                if (beta != 0) {
-                    value += beta * element(c_data, c.type, batch * c.batch_stride + j * c.stride + i);
-                }
-                if (description.epilogue == CUBLASLT_EPILOGUE_BIAS) {
-                    value += element(description.bias, static_cast<cudaDataType>(description.bias_type), i);
-                }
-                store(d_data, d.type, batch * d.batch_stride + j * d.stride + i, value);
-            }
+    }
+
+    static const void* moved(const void* data, const Layout& layout, int64_t batch) {
+        return static_cast<const std::byte*>(data) + batch * layout.batch_stride * bytes_of(layout.type);
+    }
+
+    void finish(int64_t batch, int64_t row, int64_t column, float sum) const {
+        float value = alpha * sum;
+        if (beta != 0) {
+            value += beta * element(c_data, c.type, batch * c.batch_stride + column * c.stride + row);
         }
+        if (description.epilogue == CUBLASLT_EPILOGUE_BIAS) {
+            value += element(description.bias, static_cast<cudaDataType>(description.bias_type), row);
+        }
+        store(d_data, d.type, batch * d.batch_stride + column * d.stride + row, value);
     }
 };
 
@@ -207,9 +241,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t opaque, cubla
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t opaque, size_t, cudaDataType type, uint64_t rows,
-                                                 uint64_t columns, int64_t stride) {
-    as<Layout>(opaque) = {.type = type, .batch = 1, .rows = rows, .columns = columns, .stride = stride, .batch_stride = 0};
+cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t opaque, size_t, cudaDataType type,
+                                                 uint64_t rows, uint64_t columns, int64_t stride) {
+    as<Layout>(opaque) = {
+        .type = type, .batch = 1, .rows = rows, .columns = columns, .stride = stride, .batch_stride = 0};
     return static_cast<int64_t>(rows) <= stride ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
@@ -238,16 +273,16 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, 
     return CUBLAS_STATUS_SUCCESS;
 }
 
-// Three that obey the rule of bits, among two that do not.
+// Two that obey the rule of bits, among three that do not.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t a,
-                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t, int most, cublasLtMatmulHeuristicResult_t found[],
-                                              int* count) {
+                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t, int most,
+                                              cublasLtMatmulHeuristicResult_t found[], int* count) {
     static constexpr Algorithm kAll[] = {{.id = 16, .splits = 1, .scheme = 0, .is_descending = 1},
                                          {.id = 66, .splits = 1, .scheme = 0, .is_descending = 0},
                                          {.id = 66, .splits = 3, .scheme = 2, .is_descending = 1},
-                                         {.id = 66, .splits = 1, .scheme = 0, .is_descending = 0},
-                                         {.id = 66, .splits = 0, .scheme = 0, .is_descending = 0}};
+                                         {.id = 66, .splits = 0, .scheme = 0, .is_descending = 0},
+                                         {.id = 67, .splits = 1, .scheme = 0, .is_descending = 1}};
     *count = 0;
     if (!takes(as<Layout>(a), as<Layout>(b), as<Layout>(d))) {
         return CUBLAS_STATUS_NOT_SUPPORTED;

@@ -1,9 +1,9 @@
 #include "tests/simulated_gpu/runtime.h"
 
-#include <sys/mman.h>
-
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,12 +14,14 @@
 #include <utility>
 #include <vector>
 
-#include "accrue/base/random.h"
-#include "accrue/kernels/cuda/kernel_entry.h"
 #include "tests/simulated_gpu/threads.h"
 
+#include "accrue/base/random.h"
+#include "accrue/kernels/cuda/kernel_entry.h"
+
 struct CUstream_st {
-    std::vector<std::function<void()>> queue;
+    uint64_t order = 0;
+    std::vector<std::function<void()>> queue = {};
     CUgraph_st* recording = nullptr;
 };
 struct CUgraph_st {
@@ -49,20 +51,31 @@ std::map<const void*, Kernel>& known_kernels() {
     return known;
 }
 
-int64_t used_bytes = 0;
+int64_t graphs_run = 0;
 int64_t kernels_run = 0;
 uint64_t events_timed = 0;
-std::map<void*, size_t>& blocks() {
-    static std::map<void*, size_t> taken;
-    return taken;
+uint64_t order_of_streams = properties().order;
+constexpr size_t kSharedWithoutAsking = 48 * 1024;
+// Of a block, for kernels that asked for more than the usual.
+std::map<const void*, size_t>& allowed_shared_bytes() {
+    static std::map<const void*, size_t> allowed;
+    return allowed;
+}
+size_t most_shared_bytes() {
+    const int architecture = properties().architecture;
+    return (architecture == 90 ? 227 : architecture == 80 ? 163 : 99) * size_t{1024};
+}
+
+// What a GPU takes of blocks, threads and shared memory.
+bool is_launchable(const void* kernel, const dim3& grid, const dim3& block, size_t shared_bytes) {
+    const auto asked = allowed_shared_bytes().find(kernel);
+    const size_t most = asked == allowed_shared_bytes().end() ? kSharedWithoutAsking : asked->second;
+    return grid.x > 0 && grid.x <= 0x7fffffffU && grid.y > 0 && grid.y <= 65535 && grid.z > 0 && grid.z <= 65535 &&
+           block.x > 0 && block.x <= 1024 && block.y == 1 && block.z == 1 && shared_bytes <= most;
 }
 
 bool is_lost() {
     return properties().lost_after >= 0 && kernels_run >= properties().lost_after;
-}
-
-cudaError_t answer() {
-    return is_lost() ? cudaErrorECCUncorrectable : cudaSuccess;
 }
 
 void run_queue(CUstream_st& stream) {
@@ -74,6 +87,11 @@ void run_queue(CUstream_st& stream) {
             work();
         }
     }
+}
+
+void say_what_it_did() {
+    std::fprintf(stderr, "simulated GPU: %lld kernels, %lld graphs\n", static_cast<long long>(kernels_run),
+                 static_cast<long long>(graphs_run));
 }
 
 template <class Number>
@@ -94,13 +112,17 @@ Properties properties_of_environment() {
         text.remove_prefix(std::min(text.size(), one.size() + 1));
         if (!read(one, "count", result.count) && !read(one, "architecture", result.architecture) &&
             !read(one, "driver", result.driver) && !read(one, "memory_mib", result.memory_mib) &&
+            !read(one, "others_mib", result.others_mib) && !read(one, "taken_mib", result.taken_mib) &&
             !read(one, "order", result.order) && !read(one, "lost_after", result.lost_after) &&
-            !read(one, "has_code", result.has_code)) {
+            !read(one, "killed_after", result.killed_after) && !read(one, "has_code", result.has_code) &&
+            !read(one, "report", result.report)) {
             std::fprintf(stderr, "ACCRUE_SIMULATED_GPU has no \"%.*s\"\n", static_cast<int>(one.size()), one.data());
             std::abort();
         }
     }
-    set_order(result.order);
+    if (result.report != 0) {
+        std::atexit(say_what_it_did);
+    }
     return result;
 }
 
@@ -109,6 +131,15 @@ Properties properties_of_environment() {
 const Properties& properties() {
     static const Properties read_once = properties_of_environment();
     return read_once;
+}
+
+cudaError_t answer() {
+    const std::lock_guard lock(mutex);
+    return is_lost() ? cudaErrorECCUncorrectable : cudaSuccess;
+}
+
+void set_order(uint64_t seed) {
+    order_of_streams = seed;
 }
 
 void remember(const void* kernel, Call call, size_t argument_bytes) {
@@ -176,9 +207,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int /*device
             *value = 4;
             return answer();
         case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-            *value = properties().architecture == 90   ? 227 * 1024
-                     : properties().architecture == 80 ? 163 * 1024
-                                                       : 99 * 1024;
+            *value = static_cast<int>(most_shared_bytes());
             return answer();
         default:
             return cudaErrorInvalidValue;
@@ -190,76 +219,8 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device) {
     return cudaErrorInvalidDevice;
 }
 
-cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-    const std::lock_guard lock(mutex);
-    *total = static_cast<size_t>(properties().memory_mib) << 20;
-    *free = *total - static_cast<size_t>(used_bytes);
-    return answer();
-}
-
-// Full of NaN, and followed by pages that nobody may touch.
-cudaError_t cudaMalloc(void** result, size_t bytes) {
-    const std::lock_guard lock(mutex);
-    if (used_bytes + static_cast<int64_t>(bytes) > properties().memory_mib << 20) {
-        return cudaErrorMemoryAllocation;
-    }
-    constexpr size_t kPage = 4096;
-    constexpr size_t kMostFilled = size_t{256} << 20;
-    const size_t whole = (bytes + kPage - 1) / kPage * kPage;
-    auto* const memory = static_cast<std::byte*>(
-        mmap(nullptr, whole + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    if (memory == MAP_FAILED || mprotect(memory + whole, kPage, PROT_NONE) != 0) {
-        return cudaErrorMemoryAllocation;
-    }
-    if (whole <= kMostFilled) {
-        std::memset(memory, 0xff, whole);
-    }
-    *result = memory;
-    blocks()[memory] = whole + kPage;
-    used_bytes += static_cast<int64_t>(whole + kPage);
-    return answer();
-}
-
-cudaError_t cudaFree(void* memory) {
-    const std::lock_guard lock(mutex);
-    const auto found = blocks().find(memory);
-    if (found != blocks().end()) {
-        munmap(memory, found->second);
-        used_bytes -= static_cast<int64_t>(found->second);
-        blocks().erase(found);
-    }
-    return answer();
-}
-
-cudaError_t cudaHostAlloc(void** result, size_t bytes, unsigned int /*flags*/) {
-    *result = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-    return *result == nullptr ? cudaErrorMemoryAllocation : answer();
-}
-
-cudaError_t cudaMallocHost(void** result, size_t bytes) {
-    return cudaHostAlloc(result, bytes, 0);
-}
-
-cudaError_t cudaFreeHost(void* memory) {
-    std::free(memory);
-    return answer();
-}
-
-cudaError_t cudaHostRegister(void* /*memory*/, size_t /*bytes*/, unsigned int /*flags*/) {
-    return answer();
-}
-
-cudaError_t cudaHostUnregister(void* /*memory*/) {
-    return answer();
-}
-
-cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int /*flags*/) {
-    *device = host;
-    return answer();
-}
-
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int /*flags*/) {
-    *stream = new CUstream_st;
+    *stream = new CUstream_st{.order = order_of_streams};
     return answer();
 }
 
@@ -346,13 +307,20 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+    ++graphs_run;
     for (const auto& work : graph->work) {
         enqueue(stream, work);
     }
     return answer();
 }
 
-cudaError_t cudaFuncSetAttribute(const void* /*kernel*/, cudaFuncAttribute /*what*/, int /*value*/) {
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute what, int value) {
+    const std::lock_guard lock(mutex);
+    if (what != cudaFuncAttributeMaxDynamicSharedMemorySize || static_cast<size_t>(value) > most_shared_bytes()) {
+        return cudaErrorInvalidValue;
+    }
+    size_t& most = allowed_shared_bytes()[kernel];
+    most = std::max(most, static_cast<size_t>(value));
     return answer();
 }
 
@@ -366,15 +334,17 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
                              cudaStream_t stream) {
     const std::lock_guard lock(mutex);
     const auto found = known_kernels().find(kernel);
-    if (found == known_kernels().end() || block.y != 1 || block.z != 1 || grid.y > 65535 || grid.z > 65535) {
+    if (found == known_kernels().end() || !is_launchable(kernel, grid, block, shared_bytes)) {
         return cudaErrorInvalidValue;
     }
     const auto* const first = static_cast<const std::byte*>(args[0]);
     std::vector<std::byte> bytes(first, first + found->second.argument_bytes);
-    enqueue(stream, [kernel, grid, block, shared_bytes, call = found->second.call, bytes = std::move(bytes)] {
-        ++kernels_run;
-        run_blocks({.x = grid.x, .y = grid.y, .z = grid.z}, block.x, static_cast<uint32_t>(shared_bytes),
-                   [&] { call(kernel, bytes.data()); });
+    const Extent blocks{.x = grid.x, .y = grid.y, .z = grid.z};
+    enqueue(stream, [=, order = stream->order, call = found->second.call, bytes = std::move(bytes)] {
+        if (++kernels_run == properties().killed_after) {
+            ::raise(SIGKILL);
+        }
+        run_blocks(blocks, block.x, static_cast<uint32_t>(shared_bytes), order, [&] { call(kernel, bytes.data()); });
     });
     return answer();
 }
@@ -384,19 +354,21 @@ cudaError_t cudaGetLastError() {
 }
 
 const char* cudaGetErrorName(cudaError_t error) {
-    return error == cudaErrorMemoryAllocation    ? "cudaErrorMemoryAllocation"
-           : error == cudaErrorECCUncorrectable  ? "cudaErrorECCUncorrectable"
-           : error == cudaErrorInvalidDevice     ? "cudaErrorInvalidDevice"
+    return error == cudaErrorMemoryAllocation     ? "cudaErrorMemoryAllocation"
+           : error == cudaErrorECCUncorrectable   ? "cudaErrorECCUncorrectable"
+           : error == cudaErrorInvalidDevice      ? "cudaErrorInvalidDevice"
+           : error == cudaErrorInvalidValue       ? "cudaErrorInvalidValue"
            : error == cudaErrorInsufficientDriver ? "cudaErrorInsufficientDriver"
-                                                 : "cudaErrorUnknown";
+                                                  : "cudaErrorUnknown";
 }
 
 const char* cudaGetErrorString(cudaError_t error) {
-    return error == cudaErrorMemoryAllocation    ? "out of memory"
-           : error == cudaErrorECCUncorrectable  ? "uncorrectable ECC error encountered"
-           : error == cudaErrorInvalidDevice     ? "invalid device ordinal"
+    return error == cudaErrorMemoryAllocation     ? "out of memory"
+           : error == cudaErrorECCUncorrectable   ? "uncorrectable ECC error encountered"
+           : error == cudaErrorInvalidDevice      ? "invalid device ordinal"
+           : error == cudaErrorInvalidValue       ? "invalid argument"
            : error == cudaErrorInsufficientDriver ? "CUDA driver version is insufficient for CUDA runtime version"
-                                                 : "unknown error";
+                                                  : "unknown error";
 }
 
 }  // extern "C"

@@ -1,7 +1,5 @@
 #include "tests/simulated_gpu/threads.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -11,6 +9,8 @@
 #include <memory>
 #include <numeric>
 #include <vector>
+
+#include <sys/mman.h>
 
 #include "accrue/base/random.h"
 
@@ -51,6 +51,8 @@ namespace accrue::simulated {
 namespace {
 
 constexpr size_t kStackBytes = 256 * 1024;
+// From one stack to the next: not a power of two, or the tops of all would fall into the same few lines of the cache.
+constexpr size_t kStacksApart = kStackBytes + 17 * 64;
 constexpr size_t kMostThreads = 1024;
 constexpr uint32_t kWarp = 32;
 
@@ -100,7 +102,7 @@ public:
 private:
     Block() {
         stacks_ = static_cast<std::byte*>(
-            mmap(nullptr, kMostThreads * kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+            mmap(nullptr, kMostThreads * kStacksApart, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
         if (stacks_ == MAP_FAILED) {
             fail("no memory for stacks");
         }
@@ -109,6 +111,8 @@ private:
     void begin(Thread& thread, uint32_t number);
     void give_way(const uint64_t& watched);
     void end_thread();
+    [[nodiscard]] Thread* next_to_run();
+    void leave(void*& left);
     void release_if_all_are_here();
     static void enter();
 
@@ -116,6 +120,7 @@ private:
     std::vector<Thread> threads_;
     std::vector<Warp> warps_;
     std::vector<uint32_t> order_;
+    size_t place_ = 0;  // in the order, of the thread that runs
     alignas(128) std::byte shared_[256 * 1024] = {};
     const std::function<void()>* body_ = nullptr;
     Thread* running_ = nullptr;
@@ -133,7 +138,7 @@ void Block::begin(Thread& thread, uint32_t number) {
     thread.copies.clear();
     // As if it had been left at the beginning of enter(): six registers, then the address to return to, where a function finds
     // its stack as after a call.
-    auto** top = reinterpret_cast<void**>(stacks_ + (number + 1) * kStackBytes) - 3;
+    auto** top = reinterpret_cast<void**>(stacks_ + (number + 1) * kStacksApart) - 3;
     *--top = reinterpret_cast<void*>(&Block::enter);
     top -= 6;
     std::fill_n(top, 6, nullptr);
@@ -166,30 +171,43 @@ void Block::run(uint32_t threads, uint32_t shared_bytes, const std::function<voi
     }
     ended_ = 0;
     at_barrier_ = 0;
-    while (ended_ < threads) {
-        bool goes_on = false;
-        for (const uint32_t i : order_) {
-            Thread& thread = threads_[i];
-            if (thread.has_ended || thread.waits()) {
-                continue;
-            }
-            goes_on = true;
-            thread.watched = nullptr;
-            running_ = &thread;
-            threadIdx = {.x = thread.number, .y = 0, .z = 0};
-            accrue_simulated_switch(&scheduler_, thread.top);
-        }
-        if (!goes_on) {
-            fail("threads of a block wait for each other");
+    place_ = threads - 1;
+    leave(scheduler_);
+}
+
+// The next one in the order that does not wait.
+Thread* Block::next_to_run() {
+    for (size_t i = 0; i < threads_.size(); ++i) {
+        place_ = place_ + 1 == threads_.size() ? 0 : place_ + 1;
+        Thread& thread = threads_[order_[place_]];
+        if (!thread.has_ended && !thread.waits()) {
+            return &thread;
         }
     }
+    return nullptr;
+}
+
+// For the next thread, or for whoever runs the block when all have ended.
+void Block::leave(void*& left) {
+    Thread* const next = next_to_run();
+    if (next == nullptr && ended_ < threads_.size()) {
+        fail("threads of a block wait for each other");
+    }
+    if (next == nullptr) {
+        accrue_simulated_switch(&left, scheduler_);
+        return;
+    }
+    next->watched = nullptr;
+    running_ = next;
+    threadIdx = {.x = next->number, .y = 0, .z = 0};
+    accrue_simulated_switch(&left, next->top);
 }
 
 void Block::give_way(const uint64_t& watched) {
     Thread& thread = *running_;
     thread.watched = &watched;
     thread.seen = watched;
-    accrue_simulated_switch(&thread.top, scheduler_);
+    leave(thread.top);
 }
 
 void Block::release_if_all_are_here() {
@@ -213,7 +231,7 @@ void Block::end_thread() {
     ++ended_;
     thread.has_ended = true;
     release_if_all_are_here();
-    accrue_simulated_switch(&thread.top, scheduler_);
+    leave(thread.top);
 }
 
 void Block::wait_for_block() {
@@ -230,7 +248,7 @@ void Block::with_warp(const char* instruction, void* mine, void (*act)(Lanes lan
     if (warp.ended > 0 || warp.size != kWarp) {
         fail("not all lanes of a warp are there for", instruction);
     }
-    if (warp.here > 0 && std::strcmp(warp.instruction, instruction) != 0) {
+    if (warp.here > 0 && warp.instruction != instruction && std::strcmp(warp.instruction, instruction) != 0) {
         fail("lanes of a warp came to different instructions, one of them", instruction);
     }
     warp.instruction = instruction;
@@ -244,7 +262,6 @@ void Block::with_warp(const char* instruction, void* mine, void (*act)(Lanes lan
     ++warp.turn;
 }
 
-uint64_t order_seed = 0;
 uint64_t runs = 0;
 
 void arrive(const std::vector<Copy>& copies) {
@@ -262,15 +279,12 @@ void fail(const char* what, const char* which) {
     std::abort();
 }
 
-void set_order(uint64_t seed) {
-    order_seed = seed;
-}
-
-void run_blocks(Extent blocks, uint32_t threads, uint32_t shared_bytes, const std::function<void()>& body) {
+void run_blocks(Extent blocks, uint32_t threads, uint32_t shared_bytes, uint64_t order,
+                const std::function<void()>& body) {
     blockDim = {.x = threads, .y = 1, .z = 1};
     gridDim = blocks;
     const uint64_t count = uint64_t{blocks.x} * blocks.y * blocks.z;
-    const uint64_t seed = order_seed == 0 ? 0 : mix(order_seed, ++runs) | 1;
+    const uint64_t seed = order == 0 ? 0 : mix(order, ++runs) | 1;
     for (uint64_t turn = 0; turn < count; ++turn) {
         // Every number once: ascending from some block on, or descending.
         const uint64_t moved = seed == 0 ? turn : (turn + seed / 2) % count;

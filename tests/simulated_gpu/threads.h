@@ -17,10 +17,9 @@ struct Extent {
 };
 
 // Runs `body` once for each thread of each block. `shared_bytes`: of dynamic shared memory, full of NaN when a block begins.
-void run_blocks(Extent blocks, uint32_t threads, uint32_t shared_bytes, const std::function<void()>& body);
-
-// In another order from now on: of blocks, and of the threads of a block. 0 = ascending.
-void set_order(uint64_t seed);
+// `order`: a seed for the order of blocks, and of the threads of a block, another one in every run; 0 = ascending.
+void run_blocks(Extent blocks, uint32_t threads, uint32_t shared_bytes, uint64_t order,
+                const std::function<void()>& body);
 
 // The rest is called from inside a body.
 

@@ -17,13 +17,21 @@ namespace {
 
 using cuda::require;
 
+// The first whose tensor cores know bf16 and whose copies to shared memory run beside a thread.
+constexpr int kOldestArchitecture = 80;
+
 std::string version_text(int version) {
     return cat(version / 1000, '.', version % 1000 / 10);
 }
 
+int driver_version() {
+    int version = 0;
+    cudaDriverGetVersion(&version);
+    return version;
+}
+
 std::string reason_of(cudaError_t result) {
-    int driver = 0;
-    cudaDriverGetVersion(&driver);
+    const int driver = driver_version();
     if (driver == 0) {
         return "no NVIDIA driver was found (where there is one, nvidia-smi shows it): install it, or start the "
                "container with "
@@ -83,7 +91,9 @@ Gpus gpus_of_machine() {
     const cudaError_t result = cudaGetDeviceCount(&count);
     if (result != cudaSuccess || count == 0) {
         cudaGetLastError();
-        return {.found = {}, .why_none = reason_of(result)};
+        return {.found = {},
+                .why_none = reason_of(result),
+                .has_old_driver = result == cudaErrorInsufficientDriver && driver_version() != 0};
     }
     Gpus gpus;
     for (int number = 0; number < count; ++number) {
@@ -130,11 +140,15 @@ void require_gpu(int number) {
                         ". Choose one of them (CUDA_VISIBLE_DEVICES may hide others)."));
     }
     const Gpu& gpu = gpus.found[static_cast<size_t>(number)];
+    if (gpu.architecture < kOldestArchitecture) {
+        throw Error(cat(gpu.name, " (sm_", gpu.architecture, ") is too old for this program: it needs sm_",
+                        kOldestArchitecture, " or newer (Ampere, of 2020). Use --set compute.device=cpu."));
+    }
     if (!cuda::has_code_for(number)) {
         throw Error(cat("this program has no code for ", gpu.name, " (sm_", gpu.architecture, "). It was built for ",
                         cuda::architectures_with_code(),
                         ". Build it on this machine, or with ACCRUE_CUDA_ARCHITECTURES=", gpu.architecture,
-                        " (sm_80 is the oldest that works), or use --set compute.device=cpu."));
+                        ", or use --set compute.device=cpu."));
     }
     (void)cublasLtGetVersion();  // an error without the library
 }

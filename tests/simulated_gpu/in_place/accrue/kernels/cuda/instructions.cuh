@@ -4,8 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "accrue/kernels/cuda/device.cuh"
 #include "tests/simulated_gpu/threads.h"
+#include "tests/simulated_gpu/warp_product.h"
+
+#include "accrue/kernels/cuda/device.cuh"
 
 namespace accrue::cuda {
 
@@ -46,42 +48,35 @@ struct WarpProduct {
 };
 
 template <class T>
-float half_of(uint32_t word, int half) {
+void unpack(uint32_t word, float& low, float& high) {
     T pair[2];
-    std::memcpy(pair, &word, sizeof(pair));
-    return to_float(pair[half]);
+    std::memcpy(static_cast<void*>(pair), &word, sizeof(pair));
+    low = to_float(pair[0]);
+    high = to_float(pair[1]);
 }
 
-// The sum of 16 products, and the c they are added to, without an error, then rounded once: tensor cores do about that.
 template <class T>
 inline void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     WarpProduct mine{.c = c, .a = a, .b0 = b0, .b1 = b1};
     simulated::with_warp("mma", &mine, [](simulated::Lanes lanes) {
-        float left[16][16];
-        float right[16][8];
+        simulated::WarpMatrices matrices;
         for (int lane = 0; lane < 32; ++lane) {
             const auto& piece = *static_cast<const WarpProduct*>(lanes[lane]);
             const int g = lane / 4;
             const int t = lane % 4;
-            for (int half = 0; half < 2; ++half) {
-                left[g][2 * t + half] = half_of<T>(piece.a[0], half);
-                left[g + 8][2 * t + half] = half_of<T>(piece.a[1], half);
-                left[g][2 * t + 8 + half] = half_of<T>(piece.a[2], half);
-                left[g + 8][2 * t + 8 + half] = half_of<T>(piece.a[3], half);
-                right[2 * t + half][g] = half_of<T>(piece.b0, half);
-                right[2 * t + 8 + half][g] = half_of<T>(piece.b1, half);
-            }
-        }
-        for (int lane = 0; lane < 32; ++lane) {
-            const auto& piece = *static_cast<const WarpProduct*>(lanes[lane]);
             for (int i = 0; i < 4; ++i) {
-                const int row = lane / 4 + i / 2 * 8;
-                const int column = lane % 4 * 2 + i % 2;
-                double sum = piece.c[i];
-                for (int k = 0; k < 16; ++k) {
-                    sum += static_cast<double>(left[row][k]) * static_cast<double>(right[k][column]);
-                }
-                piece.c[i] = static_cast<float>(sum);
+                float* const left = matrices.left[g + i % 2 * 8] + 2 * t + i / 2 * 8;
+                unpack<T>(piece.a[i], left[0], left[1]);
+                matrices.sums[g + i / 2 * 8][2 * t + i % 2] = piece.c[i];
+            }
+            unpack<T>(piece.b0, matrices.right[2 * t][g], matrices.right[2 * t + 1][g]);
+            unpack<T>(piece.b1, matrices.right[2 * t + 8][g], matrices.right[2 * t + 9][g]);
+        }
+        simulated::multiply_add(matrices);
+        for (int lane = 0; lane < 32; ++lane) {
+            for (int i = 0; i < 4; ++i) {
+                static_cast<const WarpProduct*>(lanes[lane])->c[i] =
+                    matrices.sums[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
             }
         }
     });

@@ -14,11 +14,14 @@ namespace accrue::cuda {
 template <class Args>
 [[nodiscard]] const void* entry_of(void (*kernel)(Args)) {
     const auto* const entry = reinterpret_cast<const void*>(kernel);
-    simulated::remember(entry, [](const void* remembered, const void* bytes) {
-        Args args;
-        std::memcpy(static_cast<void*>(&args), bytes, sizeof(args));
-        reinterpret_cast<void (*)(Args)>(const_cast<void*>(remembered))(args);
-    }, sizeof(Args));
+    simulated::remember(
+        entry,
+        [](const void* remembered, const void* bytes) {
+            Args args;
+            std::memcpy(static_cast<void*>(&args), bytes, sizeof(args));
+            reinterpret_cast<void (*)(Args)>(const_cast<void*>(remembered))(args);
+        },
+        sizeof(Args));
     return entry;
 }
 
