@@ -239,7 +239,7 @@ StepsMeasurement measure_steps(const BenchRequest& request) {
     const auto data = random_words(*model, settings, unmeasured + request.steps + (is_gpu(settings) ? 1 : 0));
     const Loader loader(*data, SampleOrder(SampleOrder::Kind::sequential, kSeed, data->size()));
     const auto [plan, address_bytes, peak_bytes] = bench_plan(request, settings, model, pool.threads());
-    Arena arena(make_backing(device, address_bytes));
+    Arena arena(make_backing(device, address_bytes), make_host_part(device, plan.host_bytes, {.pool = &pool}));
     arena.keep(plan.arena_bytes);
     arena.touch({.pool = &pool});
     const auto kernels = make_kernels(device, pool, arena);

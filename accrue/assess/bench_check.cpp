@@ -91,6 +91,7 @@ GradientCheck check_gradient(const BenchRequest& request) {
     Settings settings = bench_settings(request);
     settings.data.sequence_length = std::min(request.sequence, kTokens);
     settings.window = {.samples = 1, .tokens = 0, .grain_samples = 1, .micro_batch_grains = 1};
+    settings.compute.host_state = HostState::none;  // which changes no bit
     const Choices choices = bench_choices(request, model->blocks());
     Pool pool(static_cast<int>(request.threads));
     const auto gradients = [&](const Settings& of) {
