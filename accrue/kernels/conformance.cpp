@@ -279,6 +279,16 @@ void EarlySums::compare(Kernels& kernels, AnyConstView written, Outcomes& outcom
     }
 }
 
+std::vector<Case> cases_of(const Operation& operation, DeviceKind device) {
+    std::vector<Case> cases = operation.cases;
+    if (device == DeviceKind::cpu) {
+        std::erase_if(cases, [](const Case& tried) {
+            return tried.dtype == DType::fp16 || tried.output_dtype == DType::fp16;
+        });
+    }
+    return cases;
+}
+
 std::vector<Case> usual_cases() {
     constexpr int64_t kSizes[][3] = {{1, 1, 1},     {7, 63, 65},  {65, 7, 63},   {63, 65, 7},    {0, 7, 7},
                                      {1, 1000, 65}, {1000, 7, 1}, {7, 65, 1000}, {50, 130, 100}, {600, 65, 3}};

@@ -35,11 +35,6 @@ struct Case {
 
 [[nodiscard]] std::string text_of(const Case& tried);
 
-// Only some devices compute it.
-[[nodiscard]] inline bool is_in_fp16(const Case& tried) {
-    return tried.dtype == DType::fp16 || tried.output_dtype == DType::fp16;
-}
-
 // The same case for what does not belong to rows: weights, tables, gains.
 [[nodiscard]] inline Case fixed(Case tried) {
     tried.first_row = 0;
@@ -143,6 +138,9 @@ struct Operation {
     std::function<Outcomes(Kernels&, const Case&)> run;
     std::vector<Case> cases;
 };
+
+// Those of its cases that a device computes: the optimized processor leaves out fp16.
+[[nodiscard]] std::vector<Case> cases_of(const Operation& operation, DeviceKind device);
 
 // What an operation leaves that sums the columns of a matrix as it writes it, less what LinearBackward makes of the matrix
 // afterwards: a device is compared with itself, to the last bit. Both grains of a case add to one sum each.

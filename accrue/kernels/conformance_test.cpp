@@ -23,15 +23,6 @@ namespace {
 
 constexpr int64_t kArenaBytes = int64_t{160} << 20;
 
-// The cases that a device computes.
-std::vector<Case> cases_of(const std::string& device, const Operation& operation) {
-    std::vector<Case> cases = operation.cases;
-    if (device != "cuda") {
-        std::erase_if(cases, is_in_fp16);
-    }
-    return cases;
-}
-
 // A device under test with the threads and the memory it works with.
 struct Device {
     Pool pool;
@@ -123,7 +114,9 @@ protected:
         }
     }
     [[nodiscard]] static const Operation& operation() { return std::get<1>(GetParam()); }
-    [[nodiscard]] static std::vector<Case> cases() { return cases_of(std::get<0>(GetParam()), operation()); }
+    [[nodiscard]] static std::vector<Case> cases() {
+        return cases_of(operation(), std::get<0>(GetParam()) == "cuda" ? DeviceKind::cuda : DeviceKind::cpu);
+    }
 
     std::optional<Device> device_;
 };
