@@ -269,6 +269,10 @@ TEST_F(ErrorsTest, AFullDiskKeepsTheOldCheckpoint) {
         EXPECT_EQ(result.exit_code, 1) << result.output;
         EXPECT_NE(result.output.find("checkpoints"), std::string::npos) << result.output;
         EXPECT_NE(result.output.find("the file size limit is reached: ulimit -f"), std::string::npos) << result.output;
+        EXPECT_NE(
+            result.output.find("The last checkpoint is whole (step 4): go on with accrue train --resume " + run + "\n"),
+            std::string::npos)
+            << result.output;
     }
     EXPECT_EQ(list_checkpoints(folder_ / "run" / "checkpoints"), std::vector<int64_t>{4});
     EXPECT_EQ(sha256_of(folder_ / "run" / "checkpoints" / "step-4" / "weights.safetensors"), before);
@@ -281,7 +285,9 @@ TEST_F(ErrorsTest, ThreeSkippedWindowsInARowStopTheRun) {
             std::fill(values.begin(), values.end(), 3e38F);  // finite, but its mean is not
         }
     });
-    expect_error(train_arguments(), {"three windows in a row", "grain 0", "samples"});
+    expect_error(train_arguments(),
+                 {"three windows in a row", "grain 0", "samples",
+                  "There is no checkpoint yet: start again with accrue train --resume " + (folder_ / "run").string()});
 }
 
 }  // namespace

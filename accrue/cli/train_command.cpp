@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
 #include "accrue/cli/signals.h"
 #include "accrue/cli/tokenizing_report.h"
@@ -43,6 +44,28 @@ std::string end_text(const TrainSummary& summary, const RunFolder& folder) {
     return text;
 }
 
+// What an error that ends a run leaves of it. Before its first step there is nothing to go on from that was not there before.
+std::string way_on(const RunWatch& watch, const RunFolder& folder) {
+    if (watch.doing != RunWatch::Doing::adding && watch.doing != RunWatch::Doing::finishing) {
+        return "";
+    }
+    return cat(watch.saved_step >= 0 ? cat("The last checkpoint is whole (step ", watch.saved_step, "): go on with ")
+                                     : "There is no checkpoint yet: start again with ",
+               "accrue train --resume ", folder.root.string());
+}
+
+// train(), whose errors say how the run goes on.
+TrainSummary train_or_tell(const RunInputs& inputs, RunClaim& claim, Progress& progress, const StopFlag& stop,
+                           OtherBits other_bits) {
+    try {
+        return train(inputs, claim, progress, stop, {.other_bits = other_bits});
+    } catch (const Error& error) {
+        const std::string what = error.what();
+        const std::string way = way_on(progress.watch(), claim.folder());
+        throw Error(way.empty() ? what : cat(what, what.ends_with('.') ? " " : ". ", way));
+    }
+}
+
 }  // namespace
 
 ExitCode run_train(const TrainCommand& command) try {
@@ -78,9 +101,8 @@ ExitCode run_train(const TrainCommand& command) try {
     }
     StopMessages::name_run(claim->folder().root);
     Progress progress(stdout, isatty(STDOUT_FILENO) != 0, inputs.settings.schedule.steps, &watch);
-    const TrainSummary summary =
-        train(inputs, *claim, progress, stop,
-              {.other_bits = command.accept_other_bits ? OtherBits::accept : OtherBits::refuse});
+    const TrainSummary summary = train_or_tell(inputs, *claim, progress, stop,
+                                               command.accept_other_bits ? OtherBits::accept : OtherBits::refuse);
     show(stdout, end_text(summary, claim->folder()));
     return summary.end == TrainSummary::End::stopped ? ExitCode::stopped : ExitCode::done;
 } catch (const StoppedWhileTokenizing&) {

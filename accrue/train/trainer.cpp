@@ -202,13 +202,12 @@ void Trainer::after_step(const StepReport& report, const StopFlag& stop) {
     summary_.loss_before = summary_.loss_before ? summary_.loss_before : report.loss;
     summary_.loss_after = report.loss ? report.loss : summary_.loss_after;
     if (engine_.state.skipped_in_a_row >= kMostSkipsInARow) {
-        const std::string of_fp16 = report.loss_scale ? ". If the numbers are too large for fp16, start a new run with "
+        const std::string of_fp16 = report.loss_scale ? " If the numbers are too large for fp16, start a new run with "
                                                         "compute.dtype = \"bf16\", which has the range of fp32."
                                                       : "";
         throw Error(cat("three windows in a row were skipped because of gradients that are not finite (last: step ",
-                        report.step, ", ", report.skip_reason,
-                        "). Lower optimizer.rate or look at the named samples, then continue from the ",
-                        "last checkpoint: accrue train --resume ", folder_.root.string(), of_fp16));
+                        report.step, ", ", report.skip_reason, "). Lower optimizer.rate or look at the named samples.",
+                        of_fp16));
     }
 }
 

@@ -25,9 +25,8 @@ std::string_view advice_for(cudaError_t result) {
                    "to what nvidia-smi --query-gpu=compute_cap says, without the point), or use --set "
                    "compute.device=cpu";
         default:
-            return "The GPU stopped working for this process (nvidia-smi and dmesg may say why). The last checkpoint "
-                   "of "
-                   "a run is whole: go on with accrue train --resume and its folder";
+            return "The GPU stopped working for this process and may work for the next one (nvidia-smi and dmesg may "
+                   "say why): start again";
     }
 }
 
