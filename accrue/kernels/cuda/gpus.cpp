@@ -33,9 +33,8 @@ int driver_version() {
 std::string reason_of(cudaError_t result) {
     const int driver = driver_version();
     if (driver == 0) {
-        return "no NVIDIA driver was found (where there is one, nvidia-smi shows it): install it, or start the "
-               "container with "
-               "its GPUs (--gpus all)";
+        return "no NVIDIA driver was found (where there is one, nvidia-smi shows it): install the driver, or start the "
+               "container with its GPUs (--gpus all)";
     }
     if (result == cudaErrorInsufficientDriver) {
         return cat("the NVIDIA driver is too old: it knows CUDA ", version_text(driver),
