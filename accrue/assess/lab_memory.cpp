@@ -120,15 +120,15 @@ void LabMemory::choose_smaller_plan(const MemoryBound& budget) {
 }
 
 std::string LabMemory::refusal(const MemoryBound& budget, const Plan& smallest) const {
-    const ArenaParts& parts = smallest.parts;
     const int64_t needed = process_bytes_with(smallest.arena_bytes, 1);
-    return cat(
-        budget.reason, ", but the smallest plan to compute a window in several ways needs ", format_bytes(needed),
-        " (weights ", format_bytes(parts.weights + parts.copy), ", sums ", format_bytes(parts.sums), ", moments ",
-        format_bytes(parts.moments), ", a second sum to compare with ", format_bytes(second_sum_bytes_),
-        ", one micro-batch ", format_bytes(smallest.arena_bytes - smallest.resident_bytes), ", this process itself ",
-        format_bytes(needed - smallest.arena_bytes - second_sum_bytes_), "; ", text_of(smallest),
-        ", one grain at a time). Give it that much, or take a ", "smaller model or a shorter data.sequence_length.");
+    const int64_t second_sum = has_sums_on_host() ? 0 : second_sum_bytes_;
+    return cat(budget.reason, ", but the smallest plan to compute a window in several ways needs ",
+               format_bytes(needed), " (", resident_parts_text(smallest.parts, inputs_.settings.compute.host_state),
+               second_sum > 0 ? cat(", a second sum to compare with ", format_bytes(second_sum)) : "",
+               ", one micro-batch ", format_bytes(smallest.arena_bytes - smallest.resident_bytes),
+               ", this process itself ", format_bytes(needed - smallest.arena_bytes - second_sum), "; ",
+               text_of(smallest),
+               ", one grain at a time). Give it that much, or take a smaller model or a shorter data.sequence_length.");
 }
 
 std::optional<int64_t> LabMemory::most_at_once_with(const Choices& choices) const {

@@ -157,14 +157,30 @@ std::string host_refusal_text(const MemoryBound& machine, const ProcessBase& bas
     return text;
 }
 
+std::string resident_parts_text(const ArenaParts& parts, HostState on_host) {
+    const std::pair<const char*, int64_t> named[] = {
+        {"weights", parts.weights + parts.copy},
+        {"sums", on_host == HostState::sums ? 0 : parts.sums},
+        {"moments", on_host == HostState::none ? parts.moments : 0},
+        {"gradients that wait", parts.waiting},
+        {"tables", parts.tables},
+        {"the device's own", parts.device},
+    };
+    std::string text;
+    for (const auto& [name, bytes] : named) {
+        if (bytes > 0) {
+            text += cat(text.empty() ? "" : ", ", name, " ", format_bytes(bytes));
+        }
+    }
+    return text;
+}
+
 std::string refusal_text(const MemoryBound& budget, const ProcessBase& base, const Planner& planner,
                          const Plan& smallest) {
     const Settings& settings = planner.settings();
-    const ArenaParts& parts = smallest.parts;
     const int64_t needed = process_bytes(base, planner, smallest);
-    std::string text = cat(budget.reason, ", but the smallest plan needs ", format_bytes(needed), " (weights ",
-                           format_bytes(parts.weights + parts.copy), ", sums ", format_bytes(parts.sums), ", moments ",
-                           format_bytes(parts.moments), ", one micro-batch ",
+    std::string text = cat(budget.reason, ", but the smallest plan needs ", format_bytes(needed), " (",
+                           resident_parts_text(smallest.parts, settings.compute.host_state), ", one micro-batch ",
                            format_bytes(smallest.arena_bytes - smallest.resident_bytes), ", this process itself ",
                            format_bytes(needed - smallest.arena_bytes), "; ", text_of(smallest), ", ",
                            smallest.micro_batch_grains, " grain(s) a micro-batch). ");

@@ -48,6 +48,9 @@ struct ProcessBase {
 [[nodiscard]] std::string host_refusal_text(const MemoryBound& machine, const ProcessBase& base, const Planner& planner,
                                             const Plan& plan);
 
+// What lies in a plan's arena between steps, part by part; what lies on the host instead is left out.
+[[nodiscard]] std::string resident_parts_text(const ArenaParts& parts, HostState on_host);
+
 // Why no plan fits: the smallest of them (by `base`), what it needs and what would help.
 [[nodiscard]] std::string refusal_text(const MemoryBound& budget, const ProcessBase& base, const Planner& planner,
                                        const Plan& smallest);
