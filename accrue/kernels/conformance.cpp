@@ -282,9 +282,8 @@ void EarlySums::compare(Kernels& kernels, AnyConstView written, Outcomes& outcom
 std::vector<Case> cases_of(const Operation& operation, DeviceKind device) {
     std::vector<Case> cases = operation.cases;
     if (device == DeviceKind::cpu) {
-        std::erase_if(cases, [](const Case& tried) {
-            return tried.dtype == DType::fp16 || tried.output_dtype == DType::fp16;
-        });
+        std::erase_if(
+            cases, [](const Case& tried) { return tried.dtype == DType::fp16 || tried.output_dtype == DType::fp16; });
     }
     return cases;
 }

@@ -1,6 +1,6 @@
-#include "accrue/kernels/conformance.h"
-
 #include <cstdlib>
+
+#include "accrue/kernels/conformance.h"
 
 namespace accrue::conformance {
 

@@ -1,8 +1,6 @@
 // The conformance table keeps its matrices in ordinary vectors. In this program all that is allocated lies in memory which
 // processor and GPU both see under the same addresses, so that the table runs on a GPU as it is. Each block has a margin on
 // either side, which nobody may write to.
-#include <sys/mman.h>
-
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +10,7 @@
 #include <new>
 
 #include <cuda_runtime_api.h>
+#include <sys/mman.h>
 
 namespace {
 

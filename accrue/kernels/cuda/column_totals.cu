@@ -1,8 +1,7 @@
-#include "accrue/kernels/cuda/column_totals.h"
-
 #include <algorithm>
 #include <utility>
 
+#include "accrue/kernels/cuda/column_totals.h"
 #include "accrue/kernels/cuda/device.cuh"
 
 namespace accrue::cuda {

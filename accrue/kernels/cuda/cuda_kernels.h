@@ -51,7 +51,7 @@ private:
     bool waits_ = false;  // for each operation: for tests
     bool has_graphs_ = true;
     bool has_many_rows_ = false;  // the micro-batch that is put on tapes
-    std::mutex mutex_;  // transfers may be asked for by any thread
+    std::mutex mutex_;            // transfers may be asked for by any thread
     Stream stream_;
     Arena::Block constants_;
     Arena::Block library_;  // the matrix library's workspace

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "accrue/kernels/cuda/instructions.cuh"
 #include "accrue/kernels/cuda/context.h"
+#include "accrue/kernels/cuda/instructions.cuh"
 #include "accrue/kernels/cuda/vectors.cuh"
 
 // Losses of rows of logits and their gradients, which may take the logits' place.
