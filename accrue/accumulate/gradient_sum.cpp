@@ -113,12 +113,13 @@ void GradientSum::end() {
 }
 
 void GradientSum::add_waiting() const {
-    std::span<std::byte> memory;
+    op::CompleteSums completed;
     if (places_ > 0) {
-        const int64_t values = places_ * place_bytes();
-        memory = {waiting_memory_.data() + values, static_cast<size_t>(waiting_memory_.bytes() - values)};
+        const std::span<std::byte> all(waiting_memory_.data(), static_cast<size_t>(waiting_memory_.bytes()));
+        completed.waiting = all.first(static_cast<size_t>(places_ * place_bytes()));
+        completed.memory = all.subspan(completed.waiting.size());
     }
-    kernels_.run(op::CompleteSums{.memory = memory});
+    kernels_.run(completed);
     places_taken_ = 0;
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <functional>
 #include <tuple>
 #include <utility>
@@ -318,8 +319,16 @@ void lower(Context& context, const op::AddGradient& call, Scratch scratch) {
     add_gradients(context, std::span(&gradient, 1), scratch);
 }
 
-void lower(Context& context, const op::CompleteSums& /*call*/, Scratch scratch) {
-    add_all(context, std::exchange(context.waiting, {}), scratch);
+void lower(Context& context, const op::CompleteSums& call, Scratch scratch) {
+    const auto waits_here = [&call](const GrainGradient& gradient) {
+        const auto* const place = reinterpret_cast<const std::byte*>(gradient.values);
+        return std::less_equal<>()(call.waiting.data(), place) &&
+               std::less<>()(place, call.waiting.data() + call.waiting.size());
+    };
+    const auto elsewhere = std::stable_partition(context.waiting.begin(), context.waiting.end(), waits_here);
+    std::vector<GrainGradient> here(context.waiting.begin(), elsewhere);
+    context.waiting.erase(context.waiting.begin(), elsewhere);
+    add_all(context, std::move(here), scratch);
 }
 
 void lower(Context& context, const op::AddSums& call, Scratch /*scratch*/) {

@@ -74,11 +74,12 @@ struct AddSums {
     void count(WorkByPart& work) const;
 };
 
-// All sums and records that earlier operations add to are complete after it. `memory`: on the device, as its traits ask
-// for gradients that wait (waiting_tile_bytes).
+// All sums and records that earlier operations add to are complete after it, but for those whose gradients wait elsewhere than
+// in `waiting`: whoever gave them their places asks for them.
 struct CompleteSums {
     static constexpr std::string_view kName = "complete_sums";
-    std::span<std::byte> memory = {};
+    std::span<std::byte> waiting = {};  // on the device: the places of gradients (SumView::waiting)
+    std::span<std::byte> memory = {};   // on the device, as its traits ask for those gradients (waiting_tile_bytes)
 
     [[nodiscard]] static Part part() { return Part::products_weight; }
     void check() const {}
