@@ -19,9 +19,9 @@ constexpr int64_t kLaterBytesOfAThread = int64_t{32} << 10;
 
 // What CUDA takes of a GPU's memory after it began and outside of the arena: kernels that were not needed yet, of the program
 // and of its libraries, and graphs. Measured with bench/gpu_memory.
-constexpr int64_t kLaterGpuBytes = int64_t{160} << 20;
+constexpr int64_t kLaterGpuBytes = int64_t{48} << 20;
 // And when it begins, where no GPU is there to be asked.
-constexpr int64_t kUsualGpuBytes = int64_t{640} << 20;
+constexpr int64_t kUsualGpuBytes = int64_t{520} << 20;
 
 // A number format or a grain that would make a run smaller. It changes the result, so it is only proposed.
 struct Proposal {

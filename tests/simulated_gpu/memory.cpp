@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 // What CUDA takes of a card when it begins.
-constexpr int64_t kContextBytes = 640 * kMiB;
+constexpr int64_t kContextBytes = 520 * kMiB;
 
 int64_t used_bytes = properties().others_mib * kMiB + kContextBytes;
 bool has_taken = false;

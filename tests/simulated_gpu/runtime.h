@@ -21,7 +21,7 @@ struct Properties {
     int count = 1;  // GPUs that there are
     int architecture = 90;
     int driver = 13000;         // the CUDA version that the driver knows; 0 = no driver
-    int64_t memory_mib = 8192;  // of which a process takes 640 when it begins
+    int64_t memory_mib = 8192;  // of which a process takes 520 when it begins
     int64_t others_mib = 0;     // that other processes have
     int64_t taken_mib = 0;      // that another process takes just before this one takes its first piece
     uint64_t order = 0;         // of threads and blocks; also what times of products are made from

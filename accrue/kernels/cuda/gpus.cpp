@@ -67,10 +67,13 @@ const Beginning& beginning_of(int number) {
     require(cudaFree(nullptr), "beginning");
     const auto after = cuda::used_bytes_of_gpu(number);
     // Where the driver does not tell, what was seen on the largest cards.
-    constexpr int64_t kUsual = int64_t{640} << 20;
+    constexpr int64_t kUsual = int64_t{520} << 20;
     const bool is_told = before && after && *after > *before;
+    // The whole card's memory also grows by what others take meanwhile.
+    const auto own = cuda::used_bytes_of_process(number);
     return known
-        .emplace(number, Beginning{.used_before = before.value_or(0), .held = is_told ? *after - *before : kUsual})
+        .emplace(number, Beginning{.used_before = before.value_or(0),
+                                   .held = own.value_or(is_told ? *after - *before : kUsual)})
         .first->second;
 }
 
