@@ -126,7 +126,8 @@ TEST_F(ErrorsTest, TokensAndLengthsThatTheModelDoesNotHave) {
 TEST_F(ErrorsTest, MicroBatchesThatNoMachineHolds) {
     expect_error({"plan", "--set", "window.grain_samples=1000000000"},
                  {"1 grain(s) of 1000000000 sample(s)", "too large", "window.micro_batch_grains"});
-    expect_error({"train", "--set", "window.micro_batch_grains=1000000"}, {"1000000 grain(s) of 4 sample(s)"});
+    expect_error({"train", "--set", "window.grain_samples=4", "--set", "window.micro_batch_grains=1000000"},
+                 {"1000000 grain(s) of 4 sample(s)"});
 }
 
 TEST_F(ErrorsTest, EmptyAndMissingData) {

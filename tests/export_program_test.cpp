@@ -39,7 +39,7 @@ protected:
     void train_small() const {
         write_text(folder_ / "validation.txt", "Once upon a time there was a fox. It was happy to be a fox.\n");
         train({"schedule.steps=2", "window.samples=2", "data.sequence_length=32", "run.folder=run",
-               R"(data.validation=["validation.txt"])"});
+               "window.grain_samples=32", R"(data.validation=["validation.txt"])"});
     }
 
     TemporaryFolder folder_;
@@ -70,7 +70,7 @@ TEST_F(InspectTest, ARunAndItsCheckpointsShowWhatTheyHold) {
     expect_says({"inspect", "run"},
                 {"run: a run", "tiny", "data:         built-in stories", "window:       2 samples, grains of 32",
                  "numbers:      bf16, sums exact", "2 planned", "done:         2", "tokens:       128", "tokens/s",
-                 "validation:   ", "MiB at most", "step-2", "run/model: a model"});
+                 "validation:   ", "iB at most", "step-2", "run/model: a model"});
     expect_says({"inspect", "run/checkpoints/step-2"},
                 {"a checkpoint, whole, checksums right", "step:", "weights.safetensors", "model.embed_tokens.weight"});
     fs::remove_all(folder_ / "run" / "model");
