@@ -146,10 +146,10 @@ def output_of(command):
 
 def commit():
     """Of the sources, or what a folder of packed programs says that it was made of."""
-    found = output_of(["git", "-C", HERE, "describe", "--always", "--abbrev=12", "--dirty", "--match", "nothing"])
-    if not found and os.path.exists(os.path.join(HERE, "commit")):
+    if os.path.exists(os.path.join(HERE, "commit")):
         with open(os.path.join(HERE, "commit"), encoding="utf-8") as file:
-            found = file.read().strip()
+            return file.read().strip()
+    found = output_of(["git", "-C", HERE, "describe", "--always", "--abbrev=12", "--dirty", "--match", "nothing"])
     return found or "unknown"
 
 
@@ -168,7 +168,7 @@ def origin():
     return {
         "machine": machine(),
         "commit": commit(),
-        "command": " ".join(sys.argv),
+        "command": " ".join([os.path.relpath(sys.argv[0]), *sys.argv[1:]]),
     }
 
 
