@@ -51,7 +51,7 @@ Block Decoder::block_of(const Pass& pass, const BlockContext& context, size_t la
     return {.pass = pass,
             .context = context,
             .parameters = parameters_.blocks[layer],
-            .before = layer == 0 ? nullptr : &parameters_.blocks[layer - 1].mlp_output,
+            .before = output_before(layer),
             .number = static_cast<int64_t>(layer)};
 }
 
@@ -135,7 +135,7 @@ void Decoder::forward_backward(const TokenBatch& batch, const Weights& weights, 
                               {.input = norm.output.view, .targets = device.targets(), .losses = losses.view},
                               choices_.loss_rows, device.held(), d_norm.view);
         norm_backward(pass, parameters_.final_norm, norm, stream.view, d_norm.view, d_stream,
-                      &parameters_.blocks.back().mlp_output);
+                      output_before(parameters_.blocks.size()));
         kernels_.run(op::GrainLosses{.losses = losses.view, .grains = device.grain_rows(), .sums = sink.loss_sums()});
     }
     stream.block.release();

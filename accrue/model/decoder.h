@@ -27,6 +27,11 @@ private:
     [[nodiscard]] BlockContext context_of(const DeviceBatch& batch, BlockContext::Mode mode) const;
     [[nodiscard]] LookupNeeds lookup_needs(const TokenBatch& batch, GradientSink& sink) const;
     [[nodiscard]] Recompute recompute_of(size_t layer) const;
+    // The product whose output is the last one in the stream when `layer` begins; the last layer's end is the beginning of the
+    // one after it. Nothing: the embedding.
+    [[nodiscard]] const LinearParameters* output_before(size_t layer) const {
+        return layer == 0 ? nullptr : &parameters_.blocks[layer - 1].mlp_output;
+    }
     [[nodiscard]] Block block_of(const Pass& pass, const BlockContext& context, size_t layer) const;
     [[nodiscard]] NormSaved final_norm(const Pass& pass, View<const float> stream) const;
     void embed(const Pass& pass, const DeviceBatch& batch, const BlockContext& context, View<float> output) const;
