@@ -83,7 +83,7 @@ TEST(DeviceChoiceTest, WithoutAGpuItIsTheProcessor) {
 TEST(DeviceChoiceTest, AGpuThatIsNotThereIsRefusedWithTheReasonAndWhatToDo) {
     if (!has_gpu()) {
         const std::string text = refusal([] { (void)settled(with("compute.device=cuda")); });
-        EXPECT_THAT(text, StartsWith("compute.device is "));
+        EXPECT_THAT(text, StartsWith("compute.device is \"cuda\", but "));
         EXPECT_THAT(text, HasSubstr(gpus_of_machine().why_none));
         EXPECT_THAT(text, HasSubstr("--set compute.device=cpu"));
         return;

@@ -9,8 +9,9 @@ namespace {
 constexpr const char* kWithoutCuda =
     "this program was built without CUDA: install a CUDA toolkit (12.4 or newer, nvcc on the PATH) and build it again";
 
-[[noreturn]] void refuse() {
-    throw Error(cat("compute.device is a GPU, but ", kWithoutCuda, ", or use --set compute.device=cpu."));
+[[noreturn]] void refuse(int number) {
+    throw Error(cat("compute.device is \"", text_of(DeviceName(DeviceKind::cuda, number)), "\", but ", kWithoutCuda,
+                    ", or use --set compute.device=cpu."));
 }
 
 }  // namespace
@@ -27,24 +28,24 @@ GpuSoftware gpu_software() {
     return {};
 }
 
-void require_gpu(int /*number*/) {
-    refuse();
+void require_gpu(int number) {
+    refuse(number);
 }
 
-GpuMemory memory_of_gpu(int /*number*/) {
-    refuse();
+GpuMemory memory_of_gpu(int number) {
+    refuse(number);
 }
 
-std::unique_ptr<Backing> make_cuda_backing(int /*gpu*/, int64_t /*bytes*/) {
-    refuse();
+std::unique_ptr<Backing> make_cuda_backing(int gpu, int64_t /*bytes*/) {
+    refuse(gpu);
 }
 
-std::unique_ptr<Backing> make_cuda_host_backing(int /*gpu*/, int64_t /*bytes*/, const LongWork& /*work*/) {
-    refuse();
+std::unique_ptr<Backing> make_cuda_host_backing(int gpu, int64_t /*bytes*/, const LongWork& /*work*/) {
+    refuse(gpu);
 }
 
-std::unique_ptr<Kernels> make_cuda_kernels(int /*gpu*/, Arena& /*arena*/, DeviceChoice::Graphs /*graphs*/) {
-    refuse();
+std::unique_ptr<Kernels> make_cuda_kernels(int gpu, Arena& /*arena*/, DeviceChoice::Graphs /*graphs*/) {
+    refuse(gpu);
 }
 
 }  // namespace accrue
