@@ -26,10 +26,9 @@ std::string hindrance(Settings settings, const std::shared_ptr<const ModelSpec>&
         const MemoryBound budget = budget_of(settings, memory_of_device(device));
         const ProcessBase base = ProcessBase::measure(device);
         const Plan unlimited = planner.unlimited();
-        const std::string of_host =
-            unlimited.host_bytes == 0
-                ? ""
-                : host_refusal_text(memory_of_machine(), ProcessBase::measure(), planner, unlimited);
+        std::string of_host = unlimited.host_bytes == 0
+                                  ? ""
+                                  : host_refusal_text(memory_of_machine(), ProcessBase::measure(), planner, unlimited);
         if (!of_host.empty() || process_bytes(base, planner, unlimited) <= budget.bytes) {
             return of_host;
         }
