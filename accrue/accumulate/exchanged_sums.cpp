@@ -17,13 +17,28 @@ void GradientSum::require_whole(std::span<const int64_t> integers) const {
     }
 }
 
-void GradientSum::read_integers(int64_t first, std::span<int64_t> into) const {
-    if (kind_ != SumKind::exact || first < 0 || first + std::ssize(into) > flat_elements_) {
-        throw Error(cat("elements ", first, " to ", first + std::ssize(into), " cannot be read as integers from ",
+void GradientSum::require_elements(int64_t first, int64_t count) const {
+    if (kind_ != SumKind::exact || first < 0 || first + count > flat_elements_) {
+        throw Error(cat("elements ", first, " to ", first + count, " cannot be exchanged as integers of ",
                         flat_elements_, kind_ == SumKind::exact ? " exact sums" : " sums that are not exact"));
     }
+}
+
+void GradientSum::read_integers(int64_t first, std::span<int64_t> into) const {
+    require_elements(first, std::ssize(into));
     complete();
     download(kernels_, reinterpret_cast<const int64_t*>(sums_.data()) + first, into);
+}
+
+void GradientSum::write_integers(int64_t first, std::span<const int64_t> from) {
+    require_elements(first, std::ssize(from));
+    complete();
+    upload(kernels_, from, reinterpret_cast<int64_t*>(sums_.data()) + first);
+}
+
+void GradientSum::take_ledger(GrainLedger ledger) {
+    complete();
+    ledger_ = std::move(ledger);
 }
 
 void GradientSum::add(std::span<const int64_t> integers, const GrainLedger& ledger) {

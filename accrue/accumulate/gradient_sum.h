@@ -72,12 +72,16 @@ public:
     void add(std::span<const int64_t> integers, const GrainLedger& ledger);
     // Takes everybody's sums in the place of its own part.
     void replace(std::span<const int64_t> integers, GrainLedger ledger);
+    // The same piece by piece: first all integers, then the ledger that belongs to them.
+    void write_integers(int64_t first, std::span<const int64_t> from);
+    void take_ledger(GrainLedger ledger);
 
     // The mean over the window's counted tokens, as a view. Must not outlive the sum.
     [[nodiscard]] MeanGradient mean() const;
 
 private:
     void require_whole(std::span<const int64_t> integers) const;
+    void require_elements(int64_t first, int64_t count) const;
     [[nodiscard]] std::byte* start_of(const SumTensor& tensor) const;
     void add_waiting() const;
     void complete() const;

@@ -21,6 +21,7 @@ struct TrainCommand {
     std::string resume;
     bool overwrite = false;
     bool accept_other_bits = false;
+    int64_t workers = 0;  // processes that compute; 0 = this one does
 };
 [[nodiscard]] ExitCode run_train(const TrainCommand& command);
 

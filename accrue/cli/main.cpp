@@ -21,6 +21,7 @@
 #include "accrue/cli/standard_output.h"
 #include "accrue/cli/tokenize_command.h"
 #include "accrue/cli/verify_command.h"
+#include "accrue/cli/work_command.h"
 #include "accrue/cli/wrong_use.h"
 #include "accrue/data/documents/chat_format.h"
 #include "accrue/data/tokenizers/visible_text.h"
@@ -38,6 +39,7 @@ struct Commands {
     InspectCommand inspect;
     ExportCommand export_model;
     BenchCommand bench;
+    WorkCommand work;
     PlanCommand plan;
     VerifyCommand verify;
     DemoCommand demo;
@@ -64,6 +66,10 @@ CLI::App* add_train(CLI::App& app, TrainCommand& command) {
                     "Replace what an earlier run left in run.folder; what this run reads is never replaced");
     train->add_flag("--accept-other-bits", command.accept_other_bits,
                     "With --resume: go on where another machine or version gives other bits, and record that");
+    train
+        ->add_option("--workers", command.workers,
+                     "Let so many processes of this machine compute, which may be killed; the weights are the same")
+        ->check(CLI::Range(1, 64));
     train->footer(
         "Ctrl-C, SIGTERM or SIGHUP: the run is saved, the exit code is 3, and --resume goes on. A second Ctrl-C ends "
         "it "
@@ -189,6 +195,7 @@ int run(int argc, char** argv) {
     add_eval(app, commands.eval)->callback([&] { code = run_eval(commands.eval); });
     add_inspect(app, commands.inspect)->callback([&] { code = run_inspect(commands.inspect); });
     add_export(app, commands.export_model)->callback([&] { code = run_export(commands.export_model); });
+    add_work_command(app, commands.work, code);
     add_plan_command(app, commands.plan, code);
     const ProgramUnderTest program = real_program();
     add_verify_command(app, commands.verify, code, program);

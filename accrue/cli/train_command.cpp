@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -7,6 +8,8 @@
 #include "accrue/cli/commands.h"
 #include "accrue/cli/signals.h"
 #include "accrue/cli/tokenizing_report.h"
+#include "accrue/cli/worker_processes.h"
+#include "accrue/train/settings_words.h"
 #include "accrue/train/trainer.h"
 
 namespace accrue {
@@ -54,11 +57,46 @@ std::string way_on(const RunWatch& watch, const RunFolder& folder) {
                "accrue train --resume ", folder.root.string());
 }
 
+// Sums and device as several workers can have them. Left open, the device is the processor.
+void settle_for_workers(Settings::Compute& compute) {
+    if (compute.sums != SumKind::exact) {
+        throw Error(cat("compute.sums is \"", word_of(compute.sums),
+                        "\", but only exact sums of several workers add up alike in every order. Set compute.sums = "
+                        "\"exact\", or leave --workers out."));
+    }
+    if (!compute.device) {
+        compute.device = DeviceName(DeviceKind::cpu);
+    }
+    if (compute.device->kind == DeviceKind::cuda) {
+        throw Error(cat("compute.device is \"", text_of(*compute.device),
+                        "\", but workers compute on processors only so far. Set compute.device = \"cpu\", or leave "
+                        "--workers out."));
+    }
+}
+
+TrainSummary train_by_workers(int64_t workers, const RunInputs& inputs, RunClaim& claim, Progress& progress,
+                              const StopFlag& stop, TrainOptions options) {
+    const int64_t threads = Pool(static_cast<int>(inputs.settings.compute.threads)).threads();
+    CoordinatorDesk desk({.least_workers = workers});
+    WorkerProcesses processes(desk, claim.folder().root.string(), workers);
+    TeamLeader leader(desk, processes, {.workers = workers, .threads_each = std::max<int64_t>(1, threads / workers)});
+    options.team = &leader;
+    try {
+        const TrainSummary summary = train(inputs, claim, progress, stop, options);
+        processes.close();  // while the leader is there to answer
+        return summary;
+    } catch (...) {
+        processes.close();
+        throw;
+    }
+}
+
 // train(), whose errors say how the run goes on.
 TrainSummary train_or_tell(const RunInputs& inputs, RunClaim& claim, Progress& progress, const StopFlag& stop,
-                           OtherBits other_bits) {
+                           const TrainOptions& options, int64_t workers) {
     try {
-        return train(inputs, claim, progress, stop, {.other_bits = other_bits});
+        return workers > 0 ? train_by_workers(workers, inputs, claim, progress, stop, options)
+                           : train(inputs, claim, progress, stop, options);
     } catch (const Error& error) {
         const std::string what = error.what();
         const std::string way = way_on(progress.watch(), claim.folder());
@@ -90,6 +128,9 @@ ExitCode run_train(const TrainCommand& command) try {
             fmt::print("{} has no checkpoint yet: the run starts from the beginning\n", command.resume);
         }
     }
+    if (command.workers > 0) {
+        settle_for_workers(settings.compute);
+    }
     TokenizingReport tokenizing(stdout);
     const RunInputs inputs =
         open_inputs(settings, [&, tell = tokenizing.callback(stop)](const CacheProgress& progress) {
@@ -101,8 +142,8 @@ ExitCode run_train(const TrainCommand& command) try {
     }
     StopMessages::name_run(claim->folder().root);
     Progress progress(stdout, isatty(STDOUT_FILENO) != 0, inputs.settings.schedule.steps, &watch);
-    const TrainSummary summary = train_or_tell(inputs, *claim, progress, stop,
-                                               command.accept_other_bits ? OtherBits::accept : OtherBits::refuse);
+    const TrainOptions options{.other_bits = command.accept_other_bits ? OtherBits::accept : OtherBits::refuse};
+    const TrainSummary summary = train_or_tell(inputs, *claim, progress, stop, options, command.workers);
     show(stdout, end_text(summary, claim->folder()));
     return summary.end == TrainSummary::End::stopped ? ExitCode::stopped : ExitCode::done;
 } catch (const StoppedWhileTokenizing&) {

@@ -68,6 +68,17 @@ struct Metrics {
     static constexpr Metric kMemoryEfficiency = {"memory_efficiency", "the planned arena as a share of that", always,
                                                  with_machine};
 
+    static constexpr Metric kWorkers = {"workers", "processes that computed the step, where there are several",
+                                        sometimes, with_machine};
+    static constexpr Metric kExchangeSeconds = {"exchange_seconds", "in which workers added up their sums", sometimes,
+                                                with_machine};
+    static constexpr Metric kExchangeBytes = {"exchange_bytes", "that all workers sent for it", sometimes,
+                                              with_machine};
+    static constexpr Metric kLostWorkers = {"lost_workers", "so far: killed, or silent for too long", sometimes,
+                                            with_machine};
+    static constexpr Metric kGrainsRecomputed = {
+        "grains_recomputed", "so far, because the worker that had them was lost", sometimes, with_machine};
+
     // In the order of a line.
     static constexpr std::array kAll = {kStep,
                                         kEpoch,
@@ -98,7 +109,12 @@ struct Metrics {
                                         kTokensPerSecond,
                                         kUpdatesPerHour,
                                         kPeakBytes,
-                                        kMemoryEfficiency};
+                                        kMemoryEfficiency,
+                                        kWorkers,
+                                        kExchangeSeconds,
+                                        kExchangeBytes,
+                                        kLostWorkers,
+                                        kGrainsRecomputed};
 };
 
 // One line per metric with its meaning, for documentation.

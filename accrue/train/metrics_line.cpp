@@ -58,6 +58,13 @@ nlohmann::ordered_json metrics_line(const StepReport& report, const StepSurround
     put(line, Metrics::kPeakBytes, around.peak_bytes);
     put(line, Metrics::kMemoryEfficiency,
         static_cast<double>(around.planned_bytes) / static_cast<double>(around.peak_bytes));
+    if (report.team) {
+        put(line, Metrics::kWorkers, report.team->workers);
+        put(line, Metrics::kExchangeSeconds, report.team->exchange_seconds);
+        put(line, Metrics::kExchangeBytes, report.team->exchange_bytes);
+        put(line, Metrics::kLostWorkers, report.team->lost_workers);
+        put(line, Metrics::kGrainsRecomputed, report.team->grains_recomputed);
+    }
     return line;
 }
 

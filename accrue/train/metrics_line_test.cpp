@@ -33,6 +33,7 @@ TEST(MetricsLineTest, ALineHasTheMetricsOfTheTableInItsOrder) {
                                   .planned_bytes = 6};
     StepReport step = a_step();
     step.loss_scale = 7;
+    step.team = TeamFacts{.workers = 2};
     std::vector<std::string> all;
     for (const Metric& metric : Metrics::kAll) {
         all.emplace_back(metric.name);

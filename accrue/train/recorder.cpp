@@ -120,7 +120,7 @@ void Recorder::add_step(const StepReport& report, const Beside& beside) {
         around.epoch_seconds = seconds_since(epoch_start_);
         epoch_start_ = Clock::now();
     }
-    around.peak_bytes = peak_bytes();
+    around.peak_bytes = report.team ? report.team->peak_bytes : peak_bytes();
     around.planned_bytes = run_.plan.plan().arena_bytes;
     // The line is written, and safe from a power cut, before the checkpoint: a resume cuts lines behind its checkpoint,
     // but cannot write missing ones.
@@ -224,7 +224,7 @@ void Recorder::add_companions(const std::filesystem::path& model) const {
 bool Recorder::show_text(const StopFlag& stop) {
     const RunInputs& inputs = run_.inputs;
     Generator* generator = run_.engine.model->generator();
-    if (!inputs.tokenizer || stop || generator == nullptr) {
+    if (run_.text == Text::is_left_out || !inputs.tokenizer || stop || generator == nullptr) {
         return false;
     }
     const Tokenizer& tokenizer = *inputs.tokenizer;

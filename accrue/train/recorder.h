@@ -20,6 +20,8 @@ namespace accrue {
 // When something is due, the trainer says.
 class Recorder {
 public:
+    // Of the trained model, at the end: left out where nothing can be computed here.
+    enum class Text { is_shown, is_left_out };
     // A run in this process; all of it must outlive the recorder.
     struct Run {
         const RunInputs& inputs;
@@ -31,6 +33,7 @@ public:
         const Loader& loader;
         Pool& pool;
         Progress& progress;
+        Text text = Text::is_shown;
     };
     explicit Recorder(const Run& run) : run_(run) {}
 

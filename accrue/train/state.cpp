@@ -9,6 +9,7 @@
 #include "accrue/base/error.h"
 #include "accrue/base/hash.h"
 #include "accrue/model/model_folder.h"
+#include "accrue/train/run_facts.h"
 #include "accrue/train/settings_words.h"
 #include "accrue/train/stored_window.h"
 
@@ -123,24 +124,10 @@ TensorToStore sums_tensor(const GradientSum& sum) {
 }
 
 Json state_json(const Engine& engine, const std::string& definition, const std::optional<NumericsRecord>& numerics) {
-    const Engine::State& state = engine.state;
-    const Optimizer::Counters& counters = engine.optimizer->counters();
-    Json json = {{"version", kStateVersion},
-                 {"step", state.step},
-                 {"epoch", state.position.epoch},
-                 {"place", state.position.place},
-                 {"tokens", state.tokens},
-                 {"skipped_in_a_row", state.skipped_in_a_row},
-                 {"units", state.units.exponents()},
-                 {"window", stored_window(engine)},
-                 {"updates", counters.updates},
-                 {"beta1_power", counters.beta1_power},
-                 {"beta2_power", counters.beta2_power},
-                 {"definition", Json::parse(definition)},
-                 {"model_config", engine.spec->config_json()}};
-    if (engine.rules.loss_scale_steps > 0) {
-        json["loss_scale"] = {{"value", state.loss_scale.value}, {"good_windows", state.loss_scale.good_windows}};
-    }
+    Json json = {{"version", kStateVersion}};
+    json.update(facts_json(engine));
+    json["definition"] = Json::parse(definition);
+    json["model_config"] = engine.spec->config_json();
     if (numerics) {
         json["numerics"] = Json::parse(to_json(*numerics));
     }
@@ -180,20 +167,6 @@ void check_definition(const std::filesystem::path& checkpoint, const Json& store
                             ", this run has ", value.dump(), ". Start a new run, or put the setting back."));
         }
     }
-}
-
-// Where a checkpoint tells no scale, losses were not scaled, or go on with the scale that a run begins with.
-LossScale stored_loss_scale(const std::filesystem::path& checkpoint, const Json& state, const LossScale& otherwise) {
-    if (!state.contains("loss_scale")) {
-        return otherwise;
-    }
-    const Json& stored = state.at("loss_scale");
-    const LossScale scale{.value = stored.at("value"), .good_windows = stored.at("good_windows")};
-    if (!LossScale::is_possible(scale.value)) {
-        throw Error(cat(checkpoint.string(), " has the loss scale ", scale.value, ", which is no power of two from ",
-                        LossScale::kSmallest, " to ", LossScale::kLargest, "."));
-    }
-    return scale;
 }
 
 }  // namespace
@@ -261,14 +234,7 @@ void load_state(Engine& engine, const std::string& definition, const CheckpointR
         reads.add_moment(reader.file(moment.name), parameters, moment, engine.kernels);
     }
     reads.run(work);
-    engine.optimizer->restore(
-        {.updates = json.at("updates"), .beta1_power = json.at("beta1_power"), .beta2_power = json.at("beta2_power")});
-    engine.state = {.step = json.at("step"),
-                    .position = {.epoch = json.at("epoch"), .place = json.at("place")},
-                    .units = Units(json.at("units").get<std::vector<int32_t>>()),
-                    .skipped_in_a_row = json.at("skipped_in_a_row"),
-                    .tokens = json.at("tokens"),
-                    .loss_scale = stored_loss_scale(checkpoint, json, engine.state.loss_scale)};
+    restore_facts(engine, json, checkpoint.string());
     if (has_open_window(json)) {
         const SafetensorsFile& window = reader.file("window");
         restore_window(engine, json, window);

@@ -13,7 +13,17 @@ namespace accrue {
 // Set when the run should stop at the next micro-batch: by a signal, or by a test.
 using StopFlag = std::atomic<bool>;
 
-// What one optimizer step did. Everything but the seconds is the same for every cut of the window.
+// What several workers had to do with a step.
+struct TeamFacts {
+    int64_t workers = 0;
+    double exchange_seconds = 0;  // of the sums; the longest of all
+    int64_t exchange_bytes = 0;   // sent by all of them
+    int64_t lost_workers = 0;     // so far
+    int64_t grains_recomputed = 0;
+    int64_t peak_bytes = 0;  // the most that one of them has held
+};
+
+// What one optimizer step did. Everything but the seconds and the team is the same for every cut of the window.
 struct StepReport {
     int64_t step = 0;  // counted from 1
     Window window;
@@ -36,6 +46,7 @@ struct StepReport {
     double grain_seconds_mean = 0;
     double grain_seconds_max = 0;
     double data_wait_seconds = 0;
+    std::optional<TeamFacts> team = {};  // where workers computed it
 };
 
 // One optimizer step of everybody together: every grain of the window that is not in the sums yet, then one update, which

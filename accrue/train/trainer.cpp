@@ -1,5 +1,7 @@
 #include "accrue/train/trainer.h"
 
+#include <nlohmann/json.hpp>
+
 #include "accrue/base/error.h"
 #include "accrue/checkpoint/checkpoint.h"
 #include "accrue/train/engine.h"
@@ -9,7 +11,9 @@
 #include "accrue/train/newest_checkpoint.h"
 #include "accrue/train/recorder.h"
 #include "accrue/train/rehearsal.h"
+#include "accrue/train/run_facts.h"
 #include "accrue/train/state.h"
+#include "accrue/train/team/team_leader.h"
 #include "accrue/train/watched_batches.h"
 
 namespace accrue {
@@ -27,10 +31,11 @@ public:
           folder_(claim.folder()),
           progress_(progress),
           options_(options),
+          team_(options.team),
           pool_(static_cast<int>(inputs.settings.compute.threads)),
-          plan_(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool_.threads(), options.memory),
+          plan_(settings_of_plan(), inputs.model, inputs.longest_sample(), threads_of_plan(), options.memory),
           numerics_{.now = numerics_of(inputs.settings, *inputs.model, inputs.train->longest(), pool_), .changes = {}},
-          arena_(make_backing(device_of(inputs.settings.compute), plan_.address_bytes()), memory_for_state()),
+          arena_(make_memory(), memory_for_state()),
           kernels_(make_kernels_in_memory()),
           engine_(inputs.settings, inputs.model, inputs.longest_sample(), *kernels_, plan_.plan().choices),
           loader_(*inputs.train, sample_order_of(inputs.settings, inputs.train->size())),
@@ -45,18 +50,33 @@ public:
                      .engine = engine_,
                      .loader = loader_,
                      .pool = pool_,
-                     .progress = progress}) {
+                     .progress = progress,
+                     .text = team_ == nullptr ? Recorder::Text::is_shown : Recorder::Text::is_left_out}) {
         follow_plan();
     }
 
     TrainSummary run(const StopFlag& stop);
 
 private:
+    // Of this process, or of each worker.
+    [[nodiscard]] Settings settings_of_plan() const;
+    [[nodiscard]] int threads_of_plan() const;
+    [[nodiscard]] std::unique_ptr<Backing> make_memory() const;
     [[nodiscard]] std::unique_ptr<Backing> memory_for_state();
     [[nodiscard]] std::unique_ptr<Kernels> make_kernels_in_memory();
     void follow_plan();
     void begin(const StopFlag& stop);
     void load_checkpoint();
+    // Is there a checkpoint of this run?
+    [[nodiscard]] bool goes_on() const { return claim_.goes_on() || (has_begun_ && folder_.has_checkpoints()); }
+    void load_weights();
+    void go_back_to_checkpoint();
+    void evaluate_first(const StopFlag& stop);
+    template <class Action>
+    void unless_state_is_lost(const Action& action);
+    void take_step(const StopFlag& stop);
+    void take_steps(const StopFlag& stop);
+    [[nodiscard]] std::optional<StepReport> step(const StopFlag& stop);
     void evaluate_what_was_left(const StopFlag& stop);
     void stop_here();
     [[nodiscard]] Window window_from(const DataPosition& position) const {
@@ -74,6 +94,7 @@ private:
     const RunFolder& folder_;
     Progress& progress_;
     TrainOptions options_;
+    TeamLeader* team_;  // whose workers compute; nothing: this process does
     Pool pool_;
     PlanChoice plan_;
     NumericsRecord numerics_;
@@ -86,7 +107,24 @@ private:
     std::string definition_;
     Recorder recorder_;
     TrainSummary summary_;
+    bool has_begun_ = false;  // the folder is this run's
+    nlohmann::ordered_json beginning_ = facts_json(engine_);
 };
+
+Settings Trainer::settings_of_plan() const {
+    const Settings settings = settings_to_plan(inputs_);
+    return team_ == nullptr ? settings : team_->settings_of_worker(settings);
+}
+
+int Trainer::threads_of_plan() const {
+    return team_ == nullptr ? pool_.threads() : static_cast<int>(settings_of_plan().compute.threads);
+}
+
+// None, where workers compute: the engine only says what the state is.
+std::unique_ptr<Backing> Trainer::make_memory() const {
+    return team_ == nullptr ? make_backing(device_of(inputs_.settings.compute), plan_.address_bytes())
+                            : make_dry_backing();
+}
 
 // Of the host, for state that a GPU has no room for; nothing where there is no such state.
 std::unique_ptr<Backing> Trainer::memory_for_state() {
@@ -101,6 +139,9 @@ std::unique_ptr<Backing> Trainer::memory_for_state() {
 
 // Memory that is there before the first use of it: to get it can take longer than all that follows.
 std::unique_ptr<Kernels> Trainer::make_kernels_in_memory() {
+    if (team_ != nullptr) {
+        return team_->make_kernels(arena_);
+    }
     arena_.keep(plan_.plan().arena_bytes);
     progress_.show_work("taking memory", "bytes", pool_, [&](const LongWork& work) { arena_.touch(work); });
     return make_kernels(device_of(inputs_.settings.compute), pool_, arena_);
@@ -134,26 +175,66 @@ void Trainer::load_checkpoint() {
     }
 }
 
+void Trainer::load_weights() {
+    if (goes_on()) {
+        load_checkpoint();
+        return;
+    }
+    progress_.show_work(starts_fresh(inputs_.settings.model) ? "preparing weights" : "reading the model", "bytes",
+                        pool_, [&](const LongWork& work) { load_initial_weights(engine_, inputs_.settings, work); });
+    restore_facts(engine_, beginning_, "the beginning");
+}
+
 void Trainer::begin(const StopFlag& stop) {
     recorder_.tell_job();
-    const bool goes_on = claim_.goes_on();
-    rehearse(engine_, inputs_.longest_sample());
-    if (goes_on) {
-        load_checkpoint();
+    if (team_ == nullptr) {
+        rehearse(engine_, inputs_.longest_sample());
+        load_weights();
     } else {
-        progress_.show_work(starts_fresh(inputs_.settings.model) ? "preparing weights" : "reading the model", "bytes",
-                            pool_,
-                            [&](const LongWork& work) { load_initial_weights(engine_, inputs_.settings, work); });
+        team_->begin({.inputs = inputs_,
+                      .loader = loader_,
+                      .numerics = numerics_.now,
+                      .note = [this](const std::string& line) { progress_.note(line); }},
+                     engine_);
+        team_->fill(engine_, [this] { load_weights(); });
     }
+    const bool is_continued = goes_on();
     claim_.begin(inputs_.settings);
-    recorder_.begin(goes_on ? Recorder::Beginning::continued : Recorder::Beginning::fresh);
+    has_begun_ = true;
+    recorder_.begin(is_continued ? Recorder::Beginning::continued : Recorder::Beginning::fresh);
+    unless_state_is_lost([&] { evaluate_first(stop); });
+    progress_.watch().doing = RunWatch::Doing::adding;
+}
+
+void Trainer::evaluate_first(const StopFlag& stop) {
     if (engine_.state.step > 0) {
         summary_.validation_before = recorder_.validation_before();
         evaluate_what_was_left(stop);
     } else if ((summary_.validation_before = validation_loss(stop))) {
         progress_.first_validation(*summary_.validation_before);
     }
-    progress_.watch().doing = RunWatch::Doing::adding;
+}
+
+// Where it is lost, goes back, and then does the same again.
+template <class Action>
+void Trainer::unless_state_is_lost(const Action& action) {
+    while (true) {
+        try {
+            action();
+            return;
+        } catch (const StateLost&) {
+            go_back_to_checkpoint();
+        }
+    }
+}
+
+// Time is lost, no bit: what was done since is done again.
+void Trainer::go_back_to_checkpoint() {
+    progress_.note(cat("All workers that had the state of the run are gone: it goes on from ",
+                       goes_on() ? "the last checkpoint" : "the start", "."));
+    team_->fill(engine_, [this] { load_weights(); });
+    recorder_.begin(goes_on() ? Recorder::Beginning::continued : Recorder::Beginning::fresh);
+    recorder_.start();
 }
 
 // A stop during a step's validation left its line without the loss, which an undisturbed run's has.
@@ -178,6 +259,9 @@ std::optional<double> Trainer::validation_loss(const StopFlag& stop) {
     const DoingMeanwhile evaluating(progress_.watch(), RunWatch::Doing::evaluating);
     const int64_t at_once = engine_.rules.micro_batch_grains * engine_.rules.window.grain_samples;
     const auto result = progress_.show_work("validating", "samples", pool_, [&](const LongWork& work) {
+        if (team_ != nullptr) {
+            return team_->evaluate(*inputs_.validation, at_once, stop, work.told);
+        }
         return evaluate_unless_stopped(*engine_.model, engine_.weights_to_read(), *inputs_.validation, at_once, stop,
                                        work.told);
     });
@@ -221,29 +305,46 @@ void Trainer::stop_here() {
     }
 }
 
-TrainSummary Trainer::run(const StopFlag& stop) {
-    begin(stop);
-    recorder_.start();
+void Trainer::take_step(const StopFlag& stop) {
+    if (const auto change = team_ == nullptr ? plan_.reconsider() : std::nullopt) {
+        follow_plan();
+        progress_.note(change->note);
+    }
+    const auto report = step(stop);
+    if (report) {
+        after_step(*report, stop);
+    }
+    if (!report || summary_.end == TrainSummary::End::stopped) {
+        recorder_.sync();
+        stop_here();
+    }
+}
+
+// Nothing if it was stopped.
+std::optional<StepReport> Trainer::step(const StopFlag& stop) {
+    const Window window = window_from(engine_.state.position);
+    return team_ == nullptr ? run_step(engine_, watched_, window, stop) : team_->step(engine_, window, stop);
+}
+
+void Trainer::take_steps(const StopFlag& stop) {
     while (engine_.state.step < engine_.rules.schedule.steps && summary_.end == TrainSummary::End::done) {
-        if (const auto change = plan_.reconsider()) {
-            follow_plan();
-            progress_.note(change->note);
-        }
-        const auto report = run_step(engine_, watched_, window_from(engine_.state.position), stop);
-        if (report) {
-            after_step(*report, stop);
-        }
-        if (!report || summary_.end == TrainSummary::End::stopped) {
-            recorder_.sync();
-            stop_here();
-        }
+        take_step(stop);
     }
     summary_.seconds = recorder_.seconds();
     progress_.finish();
-    summary_.step = engine_.state.step;
-    summary_.tokens = engine_.state.tokens;
     if (summary_.end == TrainSummary::End::done) {
         summary_.has_shown_text = recorder_.finish(stop);
+    }
+}
+
+TrainSummary Trainer::run(const StopFlag& stop) {
+    begin(stop);
+    recorder_.start();
+    unless_state_is_lost([&] { take_steps(stop); });
+    summary_.step = engine_.state.step;
+    summary_.tokens = engine_.state.tokens;
+    if (team_ != nullptr) {
+        team_->end();
     }
     return summary_;
 }

@@ -27,10 +27,13 @@ struct TrainSummary {
     bool has_shown_text = false;        // of the trained model, where there is a tokenizer
 };
 
+class TeamLeader;
+
 // What a caller may decide about a run besides its settings.
 struct TrainOptions {
     OtherBits other_bits = OtherBits::refuse;
-    MemorySource memory = {};  // nothing: the device's is asked for
+    MemorySource memory = {};    // nothing: the device's is asked for
+    TeamLeader* team = nullptr;  // whose workers compute; nothing: this process does
 };
 
 // Trains within the memory that compute.memory and the memory source leave, from the newest checkpoint of the claimed folder

@@ -1,0 +1,117 @@
+#include "accrue/cli/worker_processes.h"
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "accrue/base/error.h"
+#include "accrue/cli/work_command.h"
+
+namespace accrue {
+namespace {
+
+// A worker that is killed sooner than this, so often in a row, will be killed again.
+constexpr double kShortLifeSeconds = 20;
+constexpr int64_t kMostShortLives = 4;
+// To end by themselves when a run has ended.
+constexpr double kMostSecondsToEnd = 10;
+
+std::string random_token() {
+    std::array<unsigned char, 16> bytes{};
+    if (getrandom(bytes.data(), bytes.size(), 0) != std::ssize(bytes)) {
+        throw Error("the system gives no random bytes, from which the workers' secret is made.");
+    }
+    std::string text;
+    for (const unsigned char byte : bytes) {
+        text += fmt::format("{:02x}", byte);
+    }
+    return text;
+}
+
+}  // namespace
+
+WorkerProcesses::WorkerProcesses(CoordinatorDesk& desk, std::string run, int64_t workers)
+    : desk_(desk), run_(std::move(run)), token_(random_token()), workers_(workers) {}
+
+void WorkerProcesses::start(Answers& leader) {
+    server_ = std::make_unique<GrpcServer>(
+        desk_, leader,
+        GrpcServerOptions{.address = "127.0.0.1:0",
+                          .terms = {.program_version = program_version(), .run = run_, .token = token_}});
+    setenv(kTokenVariable, token_.c_str(), 1);  // for children alone: nothing here reads it
+    for (int64_t number = 0; number < workers_; ++number) {
+        start_one();
+    }
+}
+
+void WorkerProcesses::start_one() {
+    Worker worker{.name = std::to_string(++started_), .output = {}, .process = nullptr, .started = Clock::now()};
+    worker.output = outputs_ / worker.name;
+    worker.process = std::make_unique<ChildProcess>(
+        std::vector<std::string>{"work", "--join", server_->address(), "--name", worker.name, "--run", run_, "--parent",
+                                 std::to_string(getpid())},
+        worker.output);
+    all_.push_back(std::move(worker));
+}
+
+std::string WorkerProcesses::last_words(const Worker& worker) {
+    std::ifstream file(worker.output);
+    std::string last;
+    for (std::string line; std::getline(file, line);) {
+        last = line.empty() ? last : line;
+    }
+    constexpr std::string_view kSays = "accrue: ";
+    return last.starts_with(kSays) ? last.substr(kSays.size()) : last;
+}
+
+// A signal's victim is replaced; who ends by itself says why, and nobody else would fare better.
+std::vector<std::string> WorkerProcesses::look_after() {
+    std::vector<std::string> news;
+    for (size_t number = 0; number < all_.size(); ++number) {
+        Worker& worker = all_[number];
+        if (!worker.process || !worker.process->has_ended()) {
+            continue;
+        }
+        const int code = worker.process->wait();
+        worker.process.reset();
+        desk_.leave(worker.name);
+        if (code < 128) {
+            throw Error(cat("worker ", worker.name, " has ended: ", last_words(worker)));
+        }
+        ++killed_;
+        short_lives_ = seconds_since(worker.started) < kShortLifeSeconds ? short_lives_ + 1 : 0;
+        if (short_lives_ == kMostShortLives) {
+            throw Error(cat("workers are killed again and again soon after their start (the last one by signal ",
+                            code - 128,
+                            "; signal 9 often means that the machine ran out of memory). Take fewer workers, or less "
+                            "memory for each (compute.memory), and go on with accrue train --resume."));
+        }
+        const std::string killed = worker.name;
+        start_one();
+        news.push_back(cat("worker ", killed, " was killed by signal ", code - 128, "; worker ", all_.back().name,
+                           " takes its place"));
+    }
+    return news;
+}
+
+void WorkerProcesses::end() {
+    const auto start = Clock::now();
+    for (Worker& worker : all_) {
+        while (worker.process && !worker.process->has_ended() && seconds_since(start) < kMostSecondsToEnd) {
+            usleep(10'000);
+        }
+        worker.process.reset();
+    }
+}
+
+void WorkerProcesses::close() {
+    desk_.close();
+    all_.clear();
+    server_.reset();
+}
+
+}  // namespace accrue

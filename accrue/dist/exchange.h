@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "accrue/dist/messages.h"
+
+namespace accrue {
+
+// Where collectives meet: small values by key. Implemented by the coordinator's link.
+class KeyStore {
+public:
+    virtual ~KeyStore() = default;
+    virtual void set(const std::string& key, const std::string& value) = 0;
+    // Waits until it is there; throws RosterChanged after `limit`, or earlier when the roster has ended.
+    [[nodiscard]] virtual std::string get(const std::string& key, std::chrono::milliseconds limit) = 0;
+};
+
+// Where sums come from and go to, piece by piece, so that no second buffer of their size is needed.
+struct IntegerSums {
+    int64_t elements = 0;
+    std::function<void(int64_t first, std::span<int64_t> into)> read;
+    std::function<void(int64_t first, std::span<const int64_t> from)> write;  // of everybody's
+};
+
+// The members of a roster, connected with each other. Every call is made by all of them in the same order, and waits for all.
+// If one is gone, or silent for longer than the limit, the call throws RosterChanged; a mesh that threw is of no more use.
+class Mesh {
+public:
+    virtual ~Mesh() = default;
+    // Everybody's sums in the place of mine. Nothing is written before everything was reduced and `commits` has answered: asked
+    // with the checks of this attempt, it says whether to write. False: nothing was written, and it is done again. Factors of
+    // the checks follow from `seed`, which differs from window to window.
+    [[nodiscard]] virtual bool add_up(const IntegerSums& sums, uint64_t seed,
+                                      const std::function<bool(const ExchangeChecks&)>& commits) = 0;
+    // Bytes of one member to all others: it reads them and they write them, piece by piece. A receiver that expects another
+    // number of bytes than are sent is an Error for everybody. Whether they came whole is known only at the end: after a throw,
+    // what was written is of no use.
+    virtual void broadcast(int64_t from_rank, int64_t bytes,
+                           const std::function<void(int64_t first, std::span<std::byte> into)>& read,
+                           const std::function<void(int64_t first, std::span<const std::byte> from)>& write) = 0;
+    // Sent by this member since it was connected.
+    [[nodiscard]] virtual int64_t sent_bytes() const = 0;
+};
+
+}  // namespace accrue

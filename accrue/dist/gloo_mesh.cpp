@@ -1,0 +1,205 @@
+#include "accrue/dist/gloo_mesh.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "accrue/base/error.h"
+#include "accrue/base/hash.h"
+#include "accrue/base/random.h"
+#include "accrue/dist/gloo_wire.h"
+#include "accrue/dist/lanes.h"
+#include "accrue/dist/sum_exchange.h"
+
+namespace accrue {
+namespace {
+
+using ReadBytes = std::function<void(int64_t, std::span<std::byte>)>;
+using WriteBytes = std::function<void(int64_t, std::span<const std::byte>)>;
+
+// What members tell each other, so that they do the same.
+struct Notice {
+    enum class Of : uint64_t { connected, add_up, broadcast, received };
+    Of of = Of::connected;
+    uint64_t size = 0;    // members, elements or bytes
+    uint64_t detail = 0;  // roster, seed, sender or hash
+    bool operator==(const Notice&) const = default;
+};
+
+std::string words_of(const Notice& notice) {
+    switch (notice.of) {
+        case Notice::Of::add_up:
+            return cat("add up ", notice.size, " elements with seed ", notice.detail);
+        case Notice::Of::broadcast:
+            return cat("take ", notice.size, " bytes of rank ", notice.detail);
+        default:
+            return "do something else";
+    }
+}
+
+class GlooMesh final : public Mesh {
+public:
+    GlooMesh(const MeshDevice& device, KeyStore& store, const MeshOptions& options);
+
+    [[nodiscard]] bool add_up(const IntegerSums& sums, uint64_t seed,
+                              const std::function<bool(const ExchangeChecks&)>& commits) override;
+    void broadcast(int64_t from_rank, int64_t bytes, const ReadBytes& read, const WriteBytes& write) override;
+    [[nodiscard]] int64_t sent_bytes() const override { return wire_.sent_bytes(); }
+
+private:
+    // Does it, or cuts the connections, so that the others notice. What everybody notices by itself needs no cut, which could
+    // only hide from some of them what it was.
+    template <class Work>
+    void or_close(const Work& work);
+    // Everybody's, by rank.
+    [[nodiscard]] std::vector<Notice> exchange(const Notice& mine);
+    void agree(const Notice& mine);
+    void require_undamaged(int64_t from_rank, const Notice& mine);
+    [[nodiscard]] uint64_t pass_on(int64_t from_rank, int64_t bytes, const ReadBytes& read, const WriteBytes& write);
+
+    const int64_t rank_;
+    const int64_t size_;
+    const std::function<void(const Arrival&)> disturb_;
+    GlooWire wire_;
+    SumExchange sums_;
+    Lanes lanes_;
+};
+
+template <class Work>
+void GlooMesh::or_close(const Work& work) {
+    try {
+        work();
+    } catch (...) {
+        wire_.close();
+        throw;
+    }
+}
+
+// The address of somebody who is gone may by now be that of a member of another roster.
+GlooMesh::GlooMesh(const MeshDevice& device, KeyStore& store, const MeshOptions& options)
+    : rank_(options.rank),
+      size_(options.size),
+      disturb_(options.disturb),
+      wire_(device, store, options),
+      sums_(wire_, options) {
+    const Notice mine{.of = Notice::Of::connected,
+                      .size = static_cast<uint64_t>(size_),
+                      .detail = mix(static_cast<uint64_t>(options.term), static_cast<uint64_t>(options.roster))};
+    if (std::ranges::any_of(exchange(mine), [&](const Notice& notice) { return notice != mine; })) {
+        throw RosterChanged("a member of another roster has answered");
+    }
+    wire_.set_limit(options.operation_limit);
+}
+
+std::vector<Notice> GlooMesh::exchange(const Notice& mine) {
+    std::vector<Notice> notices(static_cast<size_t>(size_), mine);
+    or_close([&] {
+        std::vector<std::unique_ptr<Message>> messages;
+        for (int64_t rank = 0; rank < size_; ++rank) {
+            if (rank != rank_) {
+                const std::span<Notice, 1> theirs(&notices[static_cast<size_t>(rank)], 1);
+                messages.push_back(wire_.receive(rank, std::as_writable_bytes(theirs)));
+                messages.push_back(wire_.send(rank, std::as_bytes(std::span(&mine, 1))));
+            }
+        }
+        for (auto& message : messages) {
+            wait_for(message);
+        }
+    });
+    return notices;
+}
+
+void GlooMesh::agree(const Notice& mine) {
+    const std::vector<Notice> notices = exchange(mine);
+    for (size_t rank = 0; rank < notices.size(); ++rank) {
+        if (notices[rank] != mine) {
+            throw Error(cat("rank ", rank, " is about to ", words_of(notices[rank]), ", but rank ", rank_, " to ",
+                            words_of(mine), ": all workers must train the same model with the same settings"));
+        }
+    }
+}
+
+void GlooMesh::require_undamaged(int64_t from_rank, const Notice& mine) {
+    const std::vector<Notice> notices = exchange(mine);
+    for (size_t rank = 0; rank < notices.size(); ++rank) {
+        if (notices[rank] != notices[static_cast<size_t>(from_rank)]) {
+            throw RosterChanged(cat("state was damaged on the way from rank ", from_rank, " to rank ", rank));
+        }
+    }
+}
+
+bool GlooMesh::add_up(const IntegerSums& sums, uint64_t seed,
+                      const std::function<bool(const ExchangeChecks&)>& commits) {
+    agree({.of = Notice::Of::add_up, .size = static_cast<uint64_t>(sums.elements), .detail = seed});
+    bool is_written = false;
+    or_close([&] {
+        if (commits(sums_.add_up(sums, seed))) {
+            sums_.write(sums);
+            is_written = true;
+        }
+    });
+    return is_written;
+}
+
+void GlooMesh::broadcast(int64_t from_rank, int64_t bytes, const ReadBytes& read, const WriteBytes& write) {
+    const auto size = static_cast<uint64_t>(bytes);
+    agree({.of = Notice::Of::broadcast, .size = size, .detail = static_cast<uint64_t>(from_rank)});
+    if (size_ > 1) {
+        uint64_t hash = 0;
+        or_close([&] { hash = pass_on(from_rank, bytes, read, write); });
+        require_undamaged(from_rank, {.of = Notice::Of::received, .size = size, .detail = hash});
+    }
+}
+
+// From each member to the next, so that nobody sends it more than once; the hash of what came.
+uint64_t GlooMesh::pass_on(int64_t from_rank, int64_t bytes, const ReadBytes& read, const WriteBytes& write) {
+    const int64_t previous = (rank_ + size_ - 1) % size_;
+    const int64_t next = (rank_ + 1) % size_;
+    const bool receives = rank_ != from_rank;
+    uint64_t hash = 0;
+    const auto piece_of = [&](int64_t number) {
+        const auto length = static_cast<size_t>(std::min(kPieceBytes, bytes - number * kPieceBytes));
+        std::vector<int64_t>& memory = lanes_.of(number).incoming;
+        memory.resize((length + 7) / 8);
+        return std::as_writable_bytes(std::span(memory)).first(length);
+    };
+    const auto begin = [&](int64_t number) {
+        Lane& lane = lanes_.of(number);
+        wait_for(lane.sent);
+        if (receives) {
+            lane.received = wire_.receive(previous, piece_of(number));
+        }
+    };
+    const auto finish = [&](int64_t number) {
+        Lane& lane = lanes_.of(number);
+        const int64_t first = number * kPieceBytes;
+        const std::span<std::byte> piece = piece_of(number);
+        if (receives) {
+            wait_for(lane.received);
+            if (disturb_) {
+                disturb_({.of = Arrival::Of::state, .from_rank = previous, .first = first, .bytes = piece});
+            }
+        } else {
+            read(first, piece);
+        }
+        if (next != from_rank) {
+            lane.sent = wire_.send(next, piece);
+        }
+        hash = hash64_of(piece, hash);
+        if (receives) {
+            write(first, piece);
+        }
+    };
+    lanes_.run((bytes + kPieceBytes - 1) / kPieceBytes, begin, finish);
+    return hash;
+}
+
+}  // namespace
+
+std::unique_ptr<Mesh> connect_mesh(const MeshDevice& device, KeyStore& store, const MeshOptions& options) {
+    if (options.rank < 0 || options.rank >= options.size) {
+        throw Error(cat("rank ", options.rank, " is none of the ", options.size, " members of a roster"));
+    }
+    return std::make_unique<GlooMesh>(device, store, options);
+}
+
+}  // namespace accrue

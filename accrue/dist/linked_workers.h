@@ -1,0 +1,68 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "accrue/dist/link.h"
+#include "accrue/dist/workers.h"
+
+namespace accrue {
+
+// What a worker's exchanges have taken since it began.
+struct ExchangeTotals {
+    double seconds = 0;
+    int64_t sent_bytes = 0;
+};
+
+// A worker's sight of the roster that it is in: its number, and a number for each of its calls.
+class Membership {
+public:
+    explicit Membership(std::string worker) : worker_(std::move(worker)) {}
+
+    void enter(Roster roster) { roster_ = std::move(roster); }
+    [[nodiscard]] const Roster& roster() const { return roster_; }
+    [[nodiscard]] const std::string& worker() const { return worker_; }
+    [[nodiscard]] CallPlace next_call() {
+        return {.worker = worker_, .term = roster_.term, .roster = roster_.number, .call = ++calls_};
+    }
+
+private:
+    std::string worker_;
+    Roster roster_;
+    int64_t calls_ = 0;
+};
+
+// One of several workers: its grains by the coordinator's leases, everybody's sums by the roster's mesh. Where it throws, the
+// own sums are as they were.
+class LinkedWorkers final : public Assignment, public Reducer {
+public:
+    // All must outlive it.
+    LinkedWorkers(Link& link, Membership& membership) : link_(link), membership_(membership) {}
+
+    // The mesh of the present roster, which must outlive the calls that follow.
+    void use(Mesh& mesh) { mesh_ = &mesh; }
+    [[nodiscard]] Workers workers() { return {.assignment = *this, .reducer = *this}; }
+    [[nodiscard]] const ExchangeTotals& totals() const { return totals_; }
+
+    void begin(const WindowRecord& window, const GrainLedger& mine) override;
+    [[nodiscard]] std::vector<int64_t> next(int64_t most) override;
+    [[nodiscard]] LikelyGrains likely_next(int64_t most) const override;
+    [[nodiscard]] Agreement agree(const GrainLedger& mine, Wish wish) override;
+    void add_everyones(GradientSum& sum) override;
+    [[nodiscard]] Role gather(GradientSum& sum) override;
+
+private:
+    // Whether the total takes the place of the own sums.
+    enum class Total { is_taken, is_left };
+    void exchange(GradientSum& sum, Total total);
+
+    Link& link_;
+    Membership& membership_;
+    Mesh* mesh_ = nullptr;
+    WindowRecord record_;
+    std::vector<int64_t> last_;  // that were given
+    Coordinator::Agreed agreed_;
+    ExchangeTotals totals_;
+};
+
+}  // namespace accrue

@@ -1,0 +1,352 @@
+#include "accrue/train/team/team_leader.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "accrue/base/clock.h"
+#include "accrue/train/memory_budget.h"
+#include "accrue/train/run_facts.h"
+#include "accrue/train/team/packet.h"
+#include "accrue/train/team/serve_state.h"
+
+namespace accrue {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr auto kLook = std::chrono::milliseconds(50);
+const StopFlag kNeverStop{false};
+
+}  // namespace
+
+Settings TeamLeader::settings_of_worker(Settings settings) const {
+    const MemoryBound all = budget_of(settings, memory_of_machine());
+    settings.compute.memory =
+        ByteSize{.text = std::to_string(all.bytes / options_.workers), .bytes = all.bytes / options_.workers};
+    settings.compute.threads = options_.threads_each;
+    return settings;
+}
+
+void TeamLeader::begin(const Run& run, Engine& engine) {
+    run_.emplace(run);
+    auto& kernels = dynamic_cast<DistantKernels&>(engine.kernels);
+    kernels.serve(engine);
+    kernels.before_use({.open = [this] { open_session(); }, .failed = [this] { retry_session(); }});
+    workforce_.start(*this);
+}
+
+std::unique_ptr<Kernels> TeamLeader::make_kernels(Arena& arena) {
+    return std::make_unique<DistantKernels>(arena, state_);
+}
+
+// ---- what workers ask
+
+std::string TeamLeader::job() {
+    const RunInputs& inputs = run_->inputs;
+    return encoded({.words = {{"settings", to_toml(settings_of_worker(inputs.settings))},
+                              {"settings_to_plan", to_toml(settings_of_worker(settings_to_plan(inputs)))},
+                              {"longest_sample", inputs.longest_sample()},
+                              {"config_json", inputs.model->config_json()}}});
+}
+
+void TeamLeader::check_numerics(const std::string& worker, const std::string& record) const {
+    const Numerics theirs = numerics_record_of(record).now;
+    if (theirs != run_->numerics) {
+        throw Error(cat("worker ", worker, " has other bits than the run's leader: ", text_of(theirs),
+                        ", but the run has ", text_of(run_->numerics),
+                        ". All workers need the same program and the same instruction set: set "
+                        "compute.instruction_set to one that every machine has, and start the run anew."));
+    }
+}
+
+std::string TeamLeader::answer(const std::string& worker, const std::string& subject, const std::string& question) {
+    if (subject == "job") {
+        return job();
+    }
+    if (subject == "numerics") {
+        check_numerics(worker, question);
+        return "";
+    }
+    const Packet packet = decoded(question);
+    if (subject == "state") {
+        return encoded(state_.next(worker, packet));
+    }
+    const std::lock_guard lock(mutex_);
+    if (subject == "batch") {
+        return encoded(packet_of(run_->loader.load(window_of(packet.words.at("window")),
+                                                   packet.words.at("grains").get<std::vector<int64_t>>())));
+    }
+    if (subject == "tokens") {
+        return encoded({.words = {{"tokens", run_->loader.counted_tokens(window_of(packet.words.at("window")))}}});
+    }
+    if (subject == "window") {
+        return encoded({.words = json_of(run_->loader.window_from(position_of(packet.words.at("from")),
+                                                                  window_size_of(run_->inputs.settings.window)))});
+    }
+    if (subject == "measured") {
+        if (packet.words.at("step") == measured_step_) {
+            measured_[worker] = packet.words;
+        }
+        return "";
+    }
+    if (subject == "validation") {
+        return encoded(next_range(packet));
+    }
+    throw Error(cat("worker ", worker, " asks for \"", subject, "\", which this program does not know."));
+}
+
+// ---- who is there
+
+void TeamLeader::look_after() {
+    for (const auto& all : {workforce_.look_after(), desk_.take_news()}) {
+        for (const std::string& news : all) {
+            run_->note(news);
+        }
+    }
+}
+
+CoordinatorDesk::Standing TeamLeader::formed_roster() {
+    while (true) {
+        look_after();
+        auto standing = desk_.standing();
+        if (standing.is_formed && !standing.members.empty()) {
+            return standing;
+        }
+        std::this_thread::sleep_for(kLook);
+    }
+}
+
+std::optional<std::string> TeamLeader::answer_of(int64_t task, Patience patience, const StopFlag& stop) {
+    bool has_asked = false;
+    const int64_t roster = desk_.standing().roster;
+    return desk_.task_answer(task, [&] {
+        look_after();
+        if (stop && !has_asked) {
+            desk_.ask_to_stop();
+            has_asked = true;
+        }
+        const auto standing = desk_.standing();
+        return patience == Patience::one_roster && (!standing.is_formed || standing.roster != roster);
+    });
+}
+
+// ---- the state
+
+void TeamLeader::begin_session(const CoordinatorDesk::Standing& roster) {
+    session_roster_ = roster.roster;
+    state_.begin(roster.members.front(), [this, number = roster.roster] {
+        look_after();
+        const auto standing = desk_.standing();
+        if (!standing.is_formed || standing.roster != number) {
+            throw RosterChanged("the worker that served the run's state is gone");
+        }
+    });
+}
+
+void TeamLeader::open_session() {
+    const std::lock_guard lock(session_mutex_);
+    if (state_.is_open()) {
+        return;
+    }
+    const auto roster = formed_roster();
+    if (std::ranges::all_of(roster.steps, [](int64_t step) { return step < 0; }) && roster.roster != filled_roster_) {
+        throw StateLost();
+    }
+    begin_session(roster);
+    session_task_ = set_task({{"do", "serve"}});
+}
+
+// All members have the same state, so that another one may go on.
+void TeamLeader::retry_session() {
+    const std::lock_guard lock(session_mutex_);
+    if (fills_) {
+        throw RosterChanged("a worker is gone while it was given the state");
+    }
+    state_.abandon();
+    open_session();
+}
+
+void TeamLeader::close_session() {
+    const std::lock_guard lock(session_mutex_);
+    while (state_.is_open()) {
+        try {
+            state_.end();
+            (void)answer_of(session_task_, Patience::one_roster, kNeverStop);
+        } catch (const RosterChanged&) {
+            state_.abandon();
+        }
+    }
+}
+
+void TeamLeader::fill(Engine& engine, const std::function<void()>& load) {
+    close_session();
+    fills_ = true;
+    while (true) {
+        const auto roster = formed_roster();
+        try {
+            begin_session(roster);
+            const int64_t task = set_task({{"do", "fill"}});
+            load();
+            engine.state.open.reset();  // its grains are computed again: whose they are, nobody knows any more
+            (void)state_.tell({.words = {{"do", "take_facts"}, {"facts", facts_json(engine)}}});
+            state_.end();
+            const auto said = answer_of(task, Patience::one_roster, kNeverStop);
+            if (said && *said != kNoState) {
+                filled_roster_ = roster.roster;
+                fills_ = false;
+                return;
+            }
+        } catch (const RosterChanged&) {
+            state_.abandon();
+        }
+    }
+}
+
+// ---- a step
+
+std::optional<StepReport> TeamLeader::step(Engine& engine, const Window& window, const StopFlag& stop) {
+    const auto start = Clock::now();
+    close_session();
+    {
+        const std::lock_guard lock(mutex_);
+        measured_.clear();
+        measured_step_ = engine.state.step + 1;
+    }
+    const int64_t task = set_task({{"do", "step"}, {"step", engine.state.step + 1}, {"window", json_of(window)}});
+    const std::string said = answer_of(task, Patience::any_roster, stop).value();
+    if (said == kNoState) {
+        throw StateLost();
+    }
+    if (said == kLeftOpen) {
+        read_open_window(engine);
+        return std::nullopt;
+    }
+    const Json words = Json::parse(said);
+    restore_facts(engine, words.at("facts"), "a worker");
+    StepReport report = report_of(words.at("report"));
+    report.seconds = seconds_since(start);
+    add_measured(report);
+    return report;
+}
+
+// So that it can be saved.
+void TeamLeader::read_open_window(Engine& engine) {
+    open_session();
+    const Packet told = state_.tell({.words = {{"do", "tell_facts"}}});
+    const Json& facts = told.words.at("facts");
+    restore_facts(engine, facts, "a worker");
+    if (!facts.at("window").is_null()) {
+        WindowRecord record = window_record_of(facts.at("window").dump());
+        engine.sum.restore(GrainLedger::from_bytes(std::as_bytes(std::span(told.bytes)), record.window.grains(),
+                                                   std::ssize(engine.sum.tensors())),
+                           record.units, record.rounding_seed, record.loss_scale);
+        engine.state.open = std::move(record);
+    }
+}
+
+void TeamLeader::add_measured(StepReport& report) {
+    const auto standing = desk_.standing();
+    TeamFacts team{.workers = std::ssize(standing.members),
+                   .lost_workers = standing.counts.lost_workers + workforce_.killed(),
+                   .grains_recomputed = standing.counts.recomputed_grains};
+    const std::lock_guard lock(mutex_);
+    double mean = 0;
+    for (const auto& [worker, told] : measured_) {
+        mean += told.at("grain_seconds_mean").get<double>();
+        report.grain_seconds_max = std::max<double>(report.grain_seconds_max, told.at("grain_seconds_max"));
+        report.data_wait_seconds += told.at("data_wait_seconds").get<double>();
+        auto& [seconds, bytes] = exchanged_before_[worker];
+        team.exchange_seconds = std::max(team.exchange_seconds, told.at("exchange_seconds").get<double>() - seconds);
+        team.exchange_bytes += told.at("exchange_bytes").get<int64_t>() - bytes;
+        seconds = told.at("exchange_seconds");
+        bytes = told.at("exchange_bytes");
+        team.peak_bytes = std::max<int64_t>(team.peak_bytes, told.at("peak_bytes"));
+        report.micro_batches = std::max<int64_t>(report.micro_batches, told.at("micro_batches"));
+    }
+    report.grain_seconds_mean = measured_.empty() ? 0 : mean / static_cast<double>(measured_.size());
+    report.team = team;
+}
+
+// ---- validation
+
+std::optional<Evaluation> TeamLeader::evaluate(const Dataset& data, int64_t samples_at_once, const StopFlag& stop,
+                                               const std::function<void(int64_t, int64_t)>& told) {
+    close_session();
+    {
+        const std::lock_guard lock(mutex_);
+        validation_ = {.data = &data,
+                       .all = {.first = {}, .samples = data.size(), .grain_samples = samples_at_once},
+                       .ranges = {}};
+        validation_.ranges.resize(static_cast<size_t>(validation_.all.grains()));
+        for (size_t range = 0; range < validation_.ranges.size(); ++range) {
+            validation_.ranges[range].grain = static_cast<int64_t>(range);
+        }
+    }
+    const auto done = [this] { return std::ranges::count_if(validation_.ranges, &Range::is_done); };
+    const int64_t task = set_task({{"do", "validate"}});
+    const auto said = desk_.task_answer(task, [&] {
+        look_after();
+        const std::lock_guard lock(mutex_);
+        validation_.stops = validation_.stops || stop;
+        told(done() * samples_at_once, data.size());
+        return false;
+    });
+    if (said == kNoState) {
+        throw StateLost();
+    }
+    const std::lock_guard lock(mutex_);
+    if (done() < std::ssize(validation_.ranges)) {
+        return std::nullopt;
+    }
+    double sum = 0;
+    int64_t tokens = 0;
+    for (const Range& range : validation_.ranges) {
+        for (size_t row = 0; row < range.losses.size(); ++row) {
+            sum += static_cast<double>(range.losses[row]);
+            tokens += range.is_counted[row] ? 1 : 0;
+        }
+    }
+    return Evaluation{.loss = tokens > 0 ? sum / static_cast<double>(tokens) : 0, .tokens = tokens};
+}
+
+// Takes what the worker has computed, and gives it what nobody else of its roster has. With the lock held.
+Packet TeamLeader::next_range(const Packet& question) {
+    const int64_t roster = question.words.at("roster");
+    if (question.words.contains("first")) {
+        const auto place = question.words.at("first").get<size_t>();
+        if (place < validation_.ranges.size() && !validation_.ranges[place].is_done) {
+            Range& range = validation_.ranges[place];
+            range.losses.resize(question.bytes.size() / sizeof(float));
+            std::memcpy(range.losses.data(), question.bytes.data(), range.losses.size() * sizeof(float));
+            range.is_done = range.losses.size() == range.is_counted.size();
+        }
+    }
+    if (validation_.stops || validation_.data == nullptr) {
+        return {};
+    }
+    const auto next = std::ranges::find_if(
+        validation_.ranges, [&](const Range& range) { return !range.is_done && range.given_in_roster < roster; });
+    if (next == validation_.ranges.end()) {
+        return {};
+    }
+    next->given_in_roster = roster;
+    const Loader loader(*validation_.data, SampleOrder(SampleOrder::Kind::sequential, 0, validation_.data->size()));
+    const TokenBatch batch = loader.load(validation_.all, std::span(&next->grain, 1));
+    next->is_counted.clear();
+    for (const int32_t target : batch.targets) {
+        next->is_counted.push_back(target >= 0);
+    }
+    Packet packet = packet_of(batch);
+    packet.words["first"] = next->grain;
+    return packet;
+}
+
+void TeamLeader::end() {
+    close_session();
+    (void)set_task({{"do", "end"}});
+    workforce_.end();
+}
+
+}  // namespace accrue

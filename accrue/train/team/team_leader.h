@@ -1,0 +1,128 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "accrue/dist/coordinator_desk.h"
+#include "accrue/dist/link.h"
+#include "accrue/train/evaluate.h"
+#include "accrue/train/inputs.h"
+#include "accrue/train/numerics.h"
+#include "accrue/train/step.h"
+#include "accrue/train/team/distant_kernels.h"
+#include "accrue/train/team/state_desk.h"
+
+namespace accrue {
+
+// Every worker that had the state is gone: it has to come from the last checkpoint.
+class StateLost final : public Error {
+public:
+    StateLost() : Error("all workers that had the state of the run are gone") {}
+};
+
+// What starts workers, and looks whether they are well: where they are processes of this machine.
+class Workforce {
+public:
+    virtual ~Workforce() = default;
+    // The leader answers from now on.
+    virtual void start(Answers& leader) = 0;
+    // Several times a second while the leader waits: what happened since, a line each. An Error ends the run.
+    [[nodiscard]] virtual std::vector<std::string> look_after() = 0;
+    // The run has ended for all of them.
+    virtual void end() = 0;
+    // So many were killed so far.
+    [[nodiscard]] virtual int64_t killed() const = 0;
+};
+
+// Leads a run whose steps workers compute: gives them settings, grains and the state to begin with, says what comes next, and
+// reads the state where the run wants to keep it. Computes nothing itself.
+class TeamLeader final : public Answers {
+public:
+    struct Options {
+        int64_t workers = 1;
+        int64_t threads_each = 1;
+    };
+    // All must outlive it.
+    TeamLeader(CoordinatorDesk& desk, Workforce& workforce, const Options& options)
+        : desk_(desk), workforce_(workforce), options_(options) {}
+
+    // A run whose state the workers hold; all of it must outlive the last call. `note` shows a line.
+    struct Run {
+        const RunInputs& inputs;
+        const Loader& loader;
+        const Numerics& numerics;
+        std::function<void(const std::string& line)> note;
+    };
+    // Starts the workers. `engine` is on `kernels`, which were made by make_kernels().
+    void begin(const Run& run, Engine& engine);
+    [[nodiscard]] std::unique_ptr<Kernels> make_kernels(Arena& arena);
+
+    // Gives the workers the state that `load` writes into the engine; again from the beginning, if one is lost meanwhile.
+    void fill(Engine& engine, const std::function<void()>& load);
+    // As run_step() (step.h). Throws StateLost where only a checkpoint helps.
+    [[nodiscard]] std::optional<StepReport> step(Engine& engine, const Window& window, const StopFlag& stop);
+    // As evaluate_unless_stopped() (evaluate.h).
+    [[nodiscard]] std::optional<Evaluation> evaluate(const Dataset& data, int64_t samples_at_once, const StopFlag& stop,
+                                                     const std::function<void(int64_t done, int64_t total)>& told);
+    void end();
+
+    [[nodiscard]] std::string answer(const std::string& worker, const std::string& subject,
+                                     const std::string& question) override;
+
+    // The settings as the workers get them: each has its share of the machine.
+    [[nodiscard]] Settings settings_of_worker(Settings settings) const;
+
+private:
+    // Some samples of the validation data, and what became of them.
+    struct Range {
+        int64_t grain = 0;
+        int64_t given_in_roster = 0;  // 0 = not given
+        std::vector<float> losses;
+        std::vector<bool> is_counted;
+        bool is_done = false;
+    };
+    struct Validation {
+        const Dataset* data = nullptr;
+        Window all;
+        std::vector<Range> ranges;
+        bool stops = false;
+    };
+
+    int64_t set_task(nlohmann::ordered_json words) { return desk_.set_task(words.dump()); }
+    // What all said of a task; nothing if the roster that it began in has ended, where that is asked for.
+    enum class Patience { any_roster, one_roster };
+    [[nodiscard]] std::optional<std::string> answer_of(int64_t task, Patience patience, const StopFlag& stop);
+    void look_after();
+    [[nodiscard]] CoordinatorDesk::Standing formed_roster();
+    void open_session();
+    void close_session();
+    void retry_session();
+    void begin_session(const CoordinatorDesk::Standing& roster);
+    void read_open_window(Engine& engine);
+    void add_measured(StepReport& report);
+    [[nodiscard]] Packet next_range(const Packet& question);
+    [[nodiscard]] std::string job();
+    void check_numerics(const std::string& worker, const std::string& record) const;
+
+    CoordinatorDesk& desk_;
+    Workforce& workforce_;
+    Options options_;
+    std::optional<Run> run_;
+    StateDesk state_;
+    std::recursive_mutex session_mutex_;
+    int64_t session_task_ = 0;
+    int64_t session_roster_ = 0;
+    int64_t filled_roster_ = 0;  // whose members got the state after they met
+    bool fills_ = false;
+    std::mutex mutex_;                                        // of what follows, and of the data
+    std::map<std::string, nlohmann::ordered_json> measured_;  // by worker, of the step that is computed
+    int64_t measured_step_ = 0;
+    std::map<std::string, std::pair<double, int64_t>> exchanged_before_;
+    Validation validation_;
+};
+
+}  // namespace accrue

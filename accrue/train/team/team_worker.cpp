@@ -1,0 +1,339 @@
+#include "accrue/train/team/team_worker.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+
+#include "accrue/base/error.h"
+#include "accrue/base/file.h"
+#include "accrue/base/temporary_folder.h"
+#include "accrue/dist/gloo_mesh.h"
+#include "accrue/dist/linked_workers.h"
+#include "accrue/model/families.h"
+#include "accrue/train/engine.h"
+#include "accrue/train/load_ahead.h"
+#include "accrue/train/metrics_line.h"
+#include "accrue/train/numerics.h"
+#include "accrue/train/plan_choice.h"
+#include "accrue/train/rehearsal.h"
+#include "accrue/train/run_facts.h"
+#include "accrue/train/team/packet.h"
+#include "accrue/train/team/remote_batches.h"
+#include "accrue/train/team/serve_state.h"
+#include "accrue/train/team/state_parts.h"
+
+namespace accrue {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// To read a large model takes its leader long.
+constexpr std::chrono::hours kMostToBeFilled{24};
+
+Settings settings_of_text(const std::string& toml) {
+    const TemporaryFolder folder;
+    write_text(folder / "run.toml", toml);
+    return read_settings(folder / "run.toml", {});
+}
+
+// What the leader says of the run.
+struct Job {
+    explicit Job(const Json& words)
+        : settings(settings_of_text(words.at("settings"))),
+          to_plan(settings_of_text(words.at("settings_to_plan"))),
+          longest(words.at("longest_sample")),
+          model(known_families().parse(words.at("config_json").get<std::string>(), "the model of the run's leader",
+                                       longest)) {}
+
+    Settings settings;
+    Settings to_plan;
+    int64_t longest;
+    std::shared_ptr<const ModelSpec> model;
+};
+
+void broadcast_bytes(Mesh& mesh, int64_t from, std::string& bytes) {
+    int64_t size = std::ssize(bytes);
+    mesh.broadcast(
+        from, sizeof size,
+        [&](int64_t first, std::span<std::byte> into) {
+            std::memcpy(into.data(), reinterpret_cast<const std::byte*>(&size) + first, into.size());
+        },
+        [&](int64_t first, std::span<const std::byte> some) {
+            std::memcpy(reinterpret_cast<std::byte*>(&size) + first, some.data(), some.size());
+        });
+    bytes.resize(static_cast<size_t>(size));
+    mesh.broadcast(
+        from, size,
+        [&](int64_t first, std::span<std::byte> into) { std::memcpy(into.data(), bytes.data() + first, into.size()); },
+        [&](int64_t first, std::span<const std::byte> some) {
+            std::memcpy(bytes.data() + first, some.data(), some.size());
+        });
+}
+
+class TeamWorker {
+public:
+    TeamWorker(Link& link, const TeamWorkerOptions& options)
+        : link_(link),
+          options_(options),
+          job_(decoded(link.ask("job", encoded({.words = {{"worker", options.name}}}))).words),
+          pool_(static_cast<int>(job_.settings.compute.threads)),
+          plan_(job_.to_plan, job_.model, job_.longest, pool_.threads()),
+          arena_(make_backing(device_of(job_.settings.compute), plan_.address_bytes())),
+          kernels_(make_kernels_in_memory()),
+          engine_(job_.settings, job_.model, job_.longest, *kernels_, plan_.plan().choices),
+          batches_(link),
+          ahead_(batches_, [this](const DataPosition& position) { return batches_.window_from(position); }),
+          device_(options.address),
+          membership_(options.name),
+          linked_(link, membership_) {
+        engine_.choose(plan_.plan().choices);
+        engine_.rules.micro_batch_grains = plan_.plan().micro_batch_grains;
+        rehearse(engine_, job_.longest);
+    }
+
+    void run();
+
+private:
+    [[nodiscard]] std::unique_ptr<Kernels> make_kernels_in_memory();
+    // False when the run has ended.
+    bool work_in_roster(const Roster& roster);
+    void level_out(const Roster& roster);
+    void take_standing(int64_t from, const Roster& roster, const std::string& standing);
+    void share_state(int64_t from);
+    void spread(int64_t from, bool shares_state, const Roster& roster);
+    // What there is to say of a task. In a new roster the last one comes again, whether or not it was done.
+    [[nodiscard]] std::string carry_out(int64_t number, const Json& task, const Roster& roster);
+    [[nodiscard]] std::string fill(int64_t number, const Roster& roster);
+    void forget_moments();
+    [[nodiscard]] std::string step(const Json& task);
+    void validate();
+    void tell_measured(const StepReport& report);
+
+    Link& link_;
+    TeamWorkerOptions options_;
+    Job job_;
+    Pool pool_;
+    PlanChoice plan_;
+    Arena arena_;
+    std::unique_ptr<Kernels> kernels_;
+    Engine engine_;
+    RemoteBatches batches_;
+    LoadAhead ahead_;
+    MeshDevice device_;
+    Membership membership_;
+    LinkedWorkers linked_;
+    std::unique_ptr<Mesh> mesh_;
+    bool has_state_ = false;
+    bool was_in_roster_ = false;  // with this state: what the sums hold was computed there, or was the leader's
+    std::string said_of_step_;    // of the newest one
+};
+
+std::unique_ptr<Kernels> TeamWorker::make_kernels_in_memory() {
+    const Numerics mine = numerics_of(job_.settings, *job_.model, job_.longest, pool_);
+    (void)link_.ask("numerics", to_json(NumericsRecord{.now = mine, .changes = {}}));
+    arena_.keep(plan_.plan().arena_bytes);
+    arena_.touch({.pool = &pool_});
+    return make_kernels(device_of(job_.settings.compute), pool_, arena_);
+}
+
+void TeamWorker::run() {
+    for (bool goes_on = true; goes_on;) {
+        const Roster& last = membership_.roster();
+        const Roster roster = link_.meet({.worker = options_.name,
+                                          .term = last.term,
+                                          .roster = last.number,
+                                          .step = has_state_ ? engine_.state.step : -1});
+        membership_.enter(roster);
+        try {
+            goes_on = work_in_roster(roster);
+        } catch (const RosterChanged&) {
+            // All meet again; the own sums are as they were.
+        }
+        mesh_.reset();
+    }
+}
+
+bool TeamWorker::work_in_roster(const Roster& roster) {
+    mesh_ = connect_mesh(
+        device_, link_,
+        {.term = roster.term, .roster = roster.number, .rank = roster.rank, .size = std::ssize(roster.workers)});
+    linked_.use(*mesh_);
+    level_out(roster);
+    for (int64_t last = 0;;) {
+        const Task task = link_.task_after(membership_.next_call(), last);
+        last = task.number;
+        const Json words = Json::parse(task.words);
+        if (words.at("do") == "end") {
+            link_.leave();
+            return false;
+        }
+        const std::string said = carry_out(task.number, words, roster);
+        (void)link_.done(membership_.next_call(), task.number, said);
+    }
+}
+
+// All stand where the first one stands that is ahead: those behind it missed an update, or are new. Of those at the same step,
+// the first was in the last roster, if anybody here was.
+void TeamWorker::level_out(const Roster& roster) {
+    const int64_t newest = *std::ranges::max_element(roster.steps);
+    if (newest < 0) {
+        return;  // the leader fills one
+    }
+    const bool is_one_behind = std::ranges::any_of(roster.steps, [&](int64_t step) { return step != newest; });
+    spread(std::ranges::find(roster.steps, newest) - roster.steps.begin(), is_one_behind, roster);
+}
+
+void TeamWorker::spread(int64_t from, bool shares_state, const Roster& roster) {
+    std::string standing =
+        roster.rank == from ? Json{{"facts", standing_of(engine_)}, {"said", said_of_step_}}.dump() : "";
+    broadcast_bytes(*mesh_, from, standing);
+    if (shares_state) {
+        has_state_ = false;  // until all of it is there
+        share_state(from);
+    }
+    take_standing(from, roster, standing);
+    has_state_ = true;
+}
+
+void TeamWorker::share_state(int64_t from) {
+    const auto parts = state_parts(engine_);
+    for (size_t part = 0; part < parts_between_windows(parts); ++part) {
+        std::byte* const bytes = parts[part].data();
+        mesh_->broadcast(
+            from, std::ssize(parts[part]),
+            [&](int64_t first, std::span<std::byte> into) {
+                download(engine_.kernels, static_cast<const std::byte*>(bytes) + first, into);
+            },
+            [&](int64_t first, std::span<const std::byte> some) { upload(engine_.kernels, some, bytes + first); });
+    }
+    engine_.refresh_copy();
+}
+
+// Sums stay where they are of the same window, and nobody has begun it without them.
+void TeamWorker::take_standing(int64_t from, const Roster& roster, const std::string& standing) {
+    const Json words = Json::parse(standing);
+    const std::string facts = words.at("facts");
+    const bool is_there = roster.rank == from || facts == standing_of(engine_);
+    said_of_step_ = words.at("said");
+    if (!is_there) {
+        stand_there_too(engine_, facts);
+    } else if (!roster.keeps_sums && was_in_roster_ && engine_.state.open) {
+        engine_.open(*engine_.state.open);
+    }
+    was_in_roster_ = true;
+}
+
+std::string TeamWorker::carry_out(int64_t number, const Json& task, const Roster& roster) {
+    const std::string what = task.at("do");
+    if (what == "fill") {
+        return fill(number, roster);
+    }
+    if (!has_state_) {
+        return kNoState;
+    }
+    if (what == "step") {
+        return step(task);
+    }
+    if (what == "serve") {
+        if (roster.rank == 0) {
+            (void)serve_state(link_, engine_);
+        }
+        return "served";
+    }
+    if (what == "validate") {
+        validate();
+        return "validated";
+    }
+    throw Error(cat("the run's leader wants \"", what, "\", which this program does not know."));
+}
+
+// A run's moments begin with zeros; these may be half of another worker's.
+void TeamWorker::forget_moments() {
+    const auto parts = state_parts(engine_);
+    for (size_t part = 1; part < parts_between_windows(parts); ++part) {
+        engine_.kernels.run(op::FillZero{parts[part]});
+    }
+}
+
+// The leader gives the state to the first worker, which gives it to all others.
+std::string TeamWorker::fill(int64_t number, const Roster& roster) {
+    const std::string key = cat("filled-", number);
+    std::string has_state = has_state_ ? "yes" : "no";
+    if (roster.rank == 0) {
+        if (!has_state_) {
+            forget_moments();
+        }
+        has_state_ = false;
+        if (serve_state(link_, engine_) == Served::filled) {
+            has_state = "yes";
+            said_of_step_.clear();
+            was_in_roster_ = false;
+        }
+        link_.set(key, has_state);
+    } else {
+        has_state = link_.get(key, kMostToBeFilled);
+    }
+    if (has_state == "no") {
+        return kNoState;
+    }
+    spread(0, true, roster);
+    return engine_.weights_hash();
+}
+
+std::string TeamWorker::step(const Json& task) {
+    const int64_t number = task.at("step");
+    if (engine_.state.step == number && !said_of_step_.empty()) {
+        return said_of_step_;  // done in a roster that ended before all had said so
+    }
+    if (engine_.state.step + 1 != number) {
+        throw Error(
+            cat("the run's leader wants step ", number, ", but this worker has done ", engine_.state.step, "."));
+    }
+    const StopFlag never{false};
+    const auto report = run_step(engine_, linked_.workers(), ahead_, window_of(task.at("window")), never);
+    if (!report) {
+        return kLeftOpen;
+    }
+    said_of_step_ =
+        Json{{"report", json_of(*report)}, {"facts", facts_json(engine_)}, {"weights", engine_.weights_hash()}}.dump();
+    tell_measured(*report);
+    return said_of_step_;
+}
+
+void TeamWorker::tell_measured(const StepReport& report) {
+    (void)link_.ask("measured", encoded({.words = {{"step", report.step},
+                                                   {"micro_batches", report.micro_batches},
+                                                   {"grain_seconds_mean", report.grain_seconds_mean},
+                                                   {"grain_seconds_max", report.grain_seconds_max},
+                                                   {"data_wait_seconds", report.data_wait_seconds},
+                                                   {"exchange_seconds", linked_.totals().seconds},
+                                                   {"exchange_bytes", linked_.totals().sent_bytes},
+                                                   {"peak_bytes", peak_resident_bytes()}}}));
+}
+
+// Range by range, until the leader has no more.
+void TeamWorker::validate() {
+    Packet question{.words = {{"roster", membership_.roster().number}}};
+    while (true) {
+        const Packet answer = decoded(link_.ask("validation", encoded(question)));
+        if (!answer.words.contains("first")) {
+            if (answer.words.value("wait", false)) {
+                question = {.words = {{"roster", membership_.roster().number}}};
+                continue;
+            }
+            return;
+        }
+        const std::vector<float> losses = engine_.model->losses(batch_of(answer), engine_.weights_to_read());
+        question = {.words = {{"roster", membership_.roster().number}, {"first", answer.words.at("first")}},
+                    .bytes = {reinterpret_cast<const char*>(losses.data()), losses.size() * sizeof(float)}};
+    }
+}
+
+}  // namespace
+
+void work_for_team(Link& link, const TeamWorkerOptions& options) {
+    TeamWorker(link, options).run();
+}
+
+}  // namespace accrue
