@@ -25,7 +25,7 @@ public:
     std::atomic<int64_t> asked = 0;
 };
 
-class AskedQuestionsTest : public testing::Test {
+class AskedQuestionsTest : public ::testing::Test {
 protected:
     using Place = AskedQuestions::Place;
 

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 
-class CoordinatorDeskTest : public testing::Test {
+class CoordinatorDeskTest : public ::testing::Test {
 protected:
     // Alone in the first roster.
     CallPlace meet() {

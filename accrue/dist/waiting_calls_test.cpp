@@ -27,7 +27,7 @@ public:
     std::atomic<int> finished = 0;
 };
 
-class WaitingCallsTest : public testing::Test {
+class WaitingCallsTest : public ::testing::Test {
 protected:
     FakeCall first_;
     FakeCall second_;

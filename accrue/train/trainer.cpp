@@ -113,7 +113,7 @@ private:
 
 Settings Trainer::settings_of_plan() const {
     const Settings settings = settings_to_plan(inputs_);
-    return team_ == nullptr ? settings : team_->settings_of_worker(settings);
+    return team_ == nullptr ? settings : team_->settings_of_worker(settings, *inputs_.model);
 }
 
 int Trainer::threads_of_plan() const {

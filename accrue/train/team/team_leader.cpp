@@ -5,6 +5,7 @@
 #include <cstring>
 #include <thread>
 
+#include "accrue/base/bytes.h"
 #include "accrue/base/clock.h"
 #include "accrue/train/memory_budget.h"
 #include "accrue/train/run_facts.h"
@@ -17,14 +18,25 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr auto kLook = std::chrono::milliseconds(50);
+
+// What a mesh keeps (gloo_mesh.h), and calls on their way.
+int64_t exchange_bytes(int64_t elements) {
+    return elements * static_cast<int64_t>(sizeof(int64_t)) + (int64_t{32} << 20);
+}
 const StopFlag kNeverStop{false};
 
 }  // namespace
 
-Settings TeamLeader::settings_of_worker(Settings settings) const {
+Settings TeamLeader::settings_of_worker(Settings settings, const ModelSpec& model) const {
     const MemoryBound all = budget_of(settings, memory_of_machine());
-    settings.compute.memory =
-        ByteSize{.text = std::to_string(all.bytes / options_.workers), .bytes = all.bytes / options_.workers};
+    const int64_t share = all.bytes / options_.workers;
+    const int64_t exchange = options_.workers > 1 ? exchange_bytes(model.parameters().gradient_elements) : int64_t{0};
+    if (share <= exchange) {
+        throw Error(cat(all.reason, ", of which each of ", options_.workers, " workers has ", format_bytes(share),
+                        ", but the exchange of their sums alone takes ", format_bytes(exchange),
+                        " of each. Give more memory, or take fewer workers."));
+    }
+    settings.compute.memory = ByteSize{.text = std::to_string(share - exchange), .bytes = share - exchange};
     settings.compute.threads = options_.threads_each;
     return settings;
 }
@@ -45,10 +57,11 @@ std::unique_ptr<Kernels> TeamLeader::make_kernels(Arena& arena) {
 
 std::string TeamLeader::job() {
     const RunInputs& inputs = run_->inputs;
-    return encoded({.words = {{"settings", to_toml(settings_of_worker(inputs.settings))},
-                              {"settings_to_plan", to_toml(settings_of_worker(settings_to_plan(inputs)))},
-                              {"longest_sample", inputs.longest_sample()},
-                              {"config_json", inputs.model->config_json()}}});
+    return encoded(
+        {.words = {{"settings", to_toml(settings_of_worker(inputs.settings, *inputs.model))},
+                   {"settings_to_plan", to_toml(settings_of_worker(settings_to_plan(inputs), *inputs.model))},
+                   {"longest_sample", inputs.longest_sample()},
+                   {"config_json", inputs.model->config_json()}}});
 }
 
 void TeamLeader::check_numerics(const std::string& worker, const std::string& record) const {
@@ -100,6 +113,7 @@ std::string TeamLeader::answer(const std::string& worker, const std::string& sub
 // ---- who is there
 
 void TeamLeader::look_after() {
+    const std::lock_guard lock(look_mutex_);  // whoever reads the state waits, and looks, too
     for (const auto& all : {workforce_.look_after(), desk_.take_news()}) {
         for (const std::string& news : all) {
             run_->note(news);

@@ -73,8 +73,9 @@ public:
     [[nodiscard]] std::string answer(const std::string& worker, const std::string& subject,
                                      const std::string& question) override;
 
-    // The settings as the workers get them: each has its share of the machine.
-    [[nodiscard]] Settings settings_of_worker(Settings settings) const;
+    // The settings as the workers get them: each has its share of the machine, and of its memory what an exchange leaves. An
+    // Error if that is nothing.
+    [[nodiscard]] Settings settings_of_worker(Settings settings, const ModelSpec& model) const;
 
 private:
     // Some samples of the validation data, and what became of them.
@@ -113,6 +114,7 @@ private:
     Options options_;
     std::optional<Run> run_;
     StateDesk state_;
+    std::mutex look_mutex_;
     std::recursive_mutex session_mutex_;
     int64_t session_task_ = 0;
     int64_t session_roster_ = 0;
