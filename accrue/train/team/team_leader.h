@@ -93,7 +93,7 @@ private:
         bool stops = false;
     };
 
-    int64_t set_task(nlohmann::ordered_json words) { return desk_.set_task(words.dump()); }
+    int64_t set_task(const nlohmann::ordered_json& words) { return desk_.set_task(words.dump()); }
     // What all said of a task; nothing if the roster that it began in has ended, where that is asked for.
     enum class Patience { any_roster, one_roster };
     [[nodiscard]] std::optional<std::string> answer_of(int64_t task, Patience patience, const StopFlag& stop);
