@@ -73,14 +73,15 @@ private:
         if (calls_left_-- == 0) {
             throw Killed();
         }
-        if (stop_.call-- == 0) {
-            *stop_.flag = true;
+        if (calls_to_stop_-- == 0) {
+            *stop_ = true;
         }
     }
 
     Link& link_;
-    std::atomic<int64_t> calls_left_;
-    StopAt stop_;
+    std::atomic<int64_t> calls_left_;  // batches are loaded by a thread of their own
+    std::atomic<int64_t> calls_to_stop_;
+    StopFlag* stop_;
 };
 
 constexpr int64_t kNeverKilled = -1;

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "accrue/base/clock.h"
 #include "accrue/base/random.h"
 #include "accrue/dist/members_testing.h"
 
@@ -118,9 +119,13 @@ TEST(GlooMeshManyTest, TwoHundredRostersLeaveNoThreadsAndNoFilesBehind) {
             EXPECT_EQ(values[0], 3);
         }
     }));
-    // A thread that was waited for may still be listed.
-    EXPECT_LT(entries("/proc/self/task"), threads + 10);
-    EXPECT_EQ(entries("/proc/self/fd"), files);
+    // A thread that was waited for may still be listed, and a device's thread may still close what a mesh has left.
+    const auto start = Clock::now();
+    while ((entries("/proc/self/task") > threads || entries("/proc/self/fd") > files) && seconds_since(start) < 60) {
+        std::this_thread::yield();
+    }
+    EXPECT_LE(entries("/proc/self/task"), threads);
+    EXPECT_LE(entries("/proc/self/fd"), files);
 }
 
 TEST(GlooMeshErrorTest, DifferentNumbersOfElementsAreAnErrorForBoth) {
