@@ -33,7 +33,8 @@ struct StopAt {
 // Kills its worker at one of its calls, or tells the run to stop.
 class MortalLink final : public Link {
 public:
-    MortalLink(Link& link, int64_t last_call, const StopAt& stop) : link_(link), calls_left_(last_call), stop_(stop) {}
+    MortalLink(Link& link, int64_t last_call, const StopAt& stop)
+        : link_(link), calls_left_(last_call), calls_to_stop_(stop.call), stop_(stop.flag) {}
 
     [[nodiscard]] Roster meet(const MeetRequest& request) override { return count(), link_.meet(request); }
     [[nodiscard]] Task task_after(const CallPlace& place, int64_t number) override {
