@@ -30,7 +30,9 @@ std::vector<T> taken(std::string_view& from, const Json& count) {
         fail(cat("it announces ", number, " values, of which it has ", from.size(), " bytes"));
     }
     std::vector<T> values(number);
-    std::memcpy(values.data(), from.data(), number * sizeof(T));
+    if (number > 0) {
+        std::memcpy(values.data(), from.data(), number * sizeof(T));
+    }
     from.remove_prefix(number * sizeof(T));
     return values;
 }

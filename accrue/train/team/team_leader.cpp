@@ -333,7 +333,9 @@ Packet TeamLeader::next_range(const Packet& question) {
         if (place < validation_.ranges.size() && !validation_.ranges[place].is_done) {
             Range& range = validation_.ranges[place];
             range.losses.resize(question.bytes.size() / sizeof(float));
-            std::memcpy(range.losses.data(), question.bytes.data(), range.losses.size() * sizeof(float));
+            if (!range.losses.empty()) {
+                std::memcpy(range.losses.data(), question.bytes.data(), range.losses.size() * sizeof(float));
+            }
             range.is_done = range.losses.size() == range.is_counted.size();
         }
     }
