@@ -34,7 +34,11 @@ struct StopAt {
 class MortalLink final : public Link {
 public:
     MortalLink(Link& link, int64_t last_call, const StopAt& stop)
-        : link_(link), calls_left_(last_call), calls_to_stop_(stop.call), stop_(stop.flag) {}
+        : link_(link),
+          is_mortal_(last_call >= 0),
+          calls_left_(last_call),
+          calls_to_stop_(stop.call),
+          stop_(stop.flag) {}
 
     [[nodiscard]] Roster meet(const MeetRequest& request) override { return count(), link_.meet(request); }
     [[nodiscard]] Task task_after(const CallPlace& place, int64_t number) override {
@@ -71,7 +75,7 @@ public:
 
 private:
     void count() {
-        if (calls_left_-- == 0) {
+        if (is_mortal_ && calls_left_-- <= 0) {  // what was loaded ahead may not be looked at
             throw Killed();
         }
         if (calls_to_stop_-- == 0) {
@@ -80,6 +84,7 @@ private:
     }
 
     Link& link_;
+    const bool is_mortal_;
     std::atomic<int64_t> calls_left_;  // batches are loaded by a thread of their own
     std::atomic<int64_t> calls_to_stop_;
     StopFlag* stop_;
