@@ -6,6 +6,7 @@
 #include "tests/support.h"
 #include <gtest/gtest.h>
 
+#include "accrue/kernels/device.h"
 #include "accrue/kernels/gpus.h"
 #include "accrue/observe/metrics_rows.h"
 
@@ -31,6 +32,9 @@ std::vector<double> losses_on(const std::string& device, const std::string& dtyp
 TEST(GpuAndProcessorTest, LossesAgreeAfterTwentySteps) {
     if (const Gpus gpus = gpus_of_machine(); gpus.found.empty()) {
         GTEST_SKIP() << gpus.why_none;
+    }
+    if (usual_device().kind != DeviceKind::cuda) {
+        GTEST_SKIP() << "tests compute on the processor; on the GPU by make test-gpu";
     }
     for (const std::string dtype : {"fp32", "bf16"}) {
         SCOPED_TRACE(dtype);
