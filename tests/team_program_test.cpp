@@ -125,6 +125,23 @@ TEST_F(TeamProgramTest, AStoppedRunGoesOnWithAnotherNumberOfWorkers) {
     EXPECT_EQ(weights("team"), expected);
 }
 
+// As a service manager does. No checkpoint is due before the signal.
+TEST_F(TeamProgramTest, ASignalToAllProcessesOfARunSavesIt) {
+    const std::string expected = undisturbed();
+    const ProgramResult stopped = signal_program(train("team", {"--workers", "2"}), SIGTERM, [this] {
+        const bool is_time = steps_of("team") >= 3;
+        for (const pid_t worker : is_time ? workers_of("team") : std::vector<pid_t>()) {
+            kill(worker, SIGTERM);
+        }
+        return is_time;
+    });
+    EXPECT_EQ(stopped.exit_code, 3) << stopped.output;
+    EXPECT_THAT(stopped.output, AllOf(HasSubstr("All of it is saved"), ::testing::Not(HasSubstr("was killed by"))));
+    EXPECT_GE(steps_of("team"), 3) << "what was done is lost";
+    EXPECT_EQ(run_program(resume("team", {})).exit_code, 0);
+    EXPECT_EQ(weights("team"), expected);
+}
+
 TEST_F(TeamProgramTest, WorkersEndWithTheirLeaderAndTheRunGoesOnAlone) {
     const std::string expected = undisturbed();
     const ProgramResult killed =

@@ -9,6 +9,7 @@
 #include "accrue/cli/signals.h"
 #include "accrue/cli/tokenizing_report.h"
 #include "accrue/cli/worker_processes.h"
+#include "accrue/kernels/gpus.h"
 #include "accrue/train/settings_words.h"
 #include "accrue/train/trainer.h"
 
@@ -66,6 +67,9 @@ void settle_for_workers(Settings::Compute& compute) {
     }
     if (!compute.device) {
         compute.device = DeviceName(DeviceKind::cpu);
+        if (!gpus_of_machine().found.empty()) {
+            show(stdout, "Workers compute on processors only so far: the GPU is not used.\n");
+        }
     }
     if (compute.device->kind == DeviceKind::cuda) {
         throw Error(cat("compute.device is \"", text_of(*compute.device),

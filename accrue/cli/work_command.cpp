@@ -13,13 +13,15 @@
 namespace accrue {
 namespace {
 
-// Whoever started it ends it, also by dying; what a terminal sends to all its processes is for the leader to follow.
+// Whoever started it ends it, also by dying; what a terminal or a service manager sends to all processes of a run is for the
+// leader to follow, which saves the run and needs its workers for that.
 void follow(int64_t parent) {
     if (parent == 0) {
         return;
     }
     std::signal(SIGINT, SIG_IGN);
     std::signal(SIGHUP, SIG_IGN);
+    std::signal(SIGTERM, SIG_IGN);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
         throw Error(cat("process ", parent, ", which this worker belongs to, has ended."));

@@ -149,7 +149,6 @@ std::optional<std::string> TeamLeader::answer_of(int64_t task, Patience patience
 // ---- the state
 
 void TeamLeader::begin_session(const CoordinatorDesk::Standing& roster) {
-    session_roster_ = roster.roster;
     state_.begin(roster.members.front(), [this, number = roster.roster] {
         look_after();
         const auto standing = desk_.standing();
@@ -248,7 +247,15 @@ std::optional<StepReport> TeamLeader::step(Engine& engine, const Window& window,
 // So that it can be saved.
 void TeamLeader::read_open_window(Engine& engine) {
     open_session();
-    const Packet told = state_.tell({.words = {{"do", "tell_facts"}}});
+    Packet told;
+    for (bool is_told = false; !is_told;) {
+        try {
+            told = state_.tell({.words = {{"do", "tell_facts"}}});
+            is_told = true;
+        } catch (const RosterChanged&) {
+            retry_session();  // with it the open window is lost, whose grains are then computed again
+        }
+    }
     const Json& facts = told.words.at("facts");
     restore_facts(engine, facts, "a worker");
     if (!facts.at("window").is_null()) {
@@ -325,12 +332,17 @@ std::optional<Evaluation> TeamLeader::evaluate(const Dataset& data, int64_t samp
     return Evaluation{.loss = tokens > 0 ? sum / static_cast<double>(tokens) : 0, .tokens = tokens};
 }
 
-// Takes what the worker has computed, and gives it what nobody else of its roster has. With the lock held.
+// Takes what the worker has computed, and gives it what nobody else of its roster has. One that slept through a roster may have
+// other weights: it is not listened to. With the lock held.
 Packet TeamLeader::next_range(const Packet& question) {
     const int64_t roster = question.words.at("roster");
+    if (roster != desk_.standing().roster) {
+        return {};
+    }
     if (question.words.contains("first")) {
         const auto place = question.words.at("first").get<size_t>();
-        if (place < validation_.ranges.size() && !validation_.ranges[place].is_done) {
+        if (place < validation_.ranges.size() && !validation_.ranges[place].is_done &&
+            validation_.ranges[place].given_in_roster == roster) {
             Range& range = validation_.ranges[place];
             range.losses.resize(question.bytes.size() / sizeof(float));
             if (!range.losses.empty()) {

@@ -117,7 +117,6 @@ private:
     std::mutex look_mutex_;
     std::recursive_mutex session_mutex_;
     int64_t session_task_ = 0;
-    int64_t session_roster_ = 0;
     int64_t filled_roster_ = 0;  // whose members got the state after they met
     bool fills_ = false;
     std::mutex mutex_;                                        // of what follows, and of the data
