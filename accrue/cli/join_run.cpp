@@ -44,6 +44,14 @@ std::string unique_name() {
     return fmt::format("{}-{:02x}{:02x}{:02x}", host.empty() ? "worker" : host, bytes[0], bytes[1], bytes[2]);
 }
 
+// So that nobody waits for a sign of life.
+void leave_quietly(Link& link) {
+    try {
+        link.leave();
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): nobody is there to hear it
+    }
+}
+
 // Leaves the run and ends the process as soon as a signal asks for it. What was computed of the open window is lost with it, and
 // nothing else: others compute it again.
 class Leaver {
@@ -72,10 +80,7 @@ private:
             end_by_signal();
         }
         say("leaving the run: others compute what was begun here");
-        try {
-            link_->leave();
-        } catch (const Error&) {  // NOLINT(bugprone-empty-catch): nobody is there to hear it
-        }
+        leave_quietly(*link_);
         std::_Exit(static_cast<int>(ExitCode::done));
     }
 
@@ -157,11 +162,9 @@ Stay stay(const WorkCommand& command, const std::string& name, Leaver& leaver) {
         say(cat("the connection is lost: ", lost.what()));
     } catch (const LedAnew&) {
         say("the run is led anew: joining again");
+        leave_quietly(used.link());
     } catch (const Error&) {
-        try {
-            used.link().leave();
-        } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the first one says more
-        }
+        leave_quietly(used.link());
         throw;
     }
     return Stay::lost;

@@ -225,7 +225,8 @@ void TeamLeader::fill(Engine& engine, const std::function<void()>& load) {
             (void)state_.tell({.words = {{"do", "take_facts"}, {"facts", facts_json(engine)}}});
             state_.end();
             const auto said = answer_of(task, Patience::one_roster, kNeverStop);
-            if (said && *said != kNoState) {
+            // A worker that has joined again under its name may have answered in another roster than it was asked in.
+            if (said && *said != kNoState && desk_.standing().roster == roster.roster) {
                 filled_roster_ = roster.roster;
                 fills_ = false;
                 return;
