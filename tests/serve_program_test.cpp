@@ -178,6 +178,27 @@ TEST_F(ServeProgramTest, WhoHasNoTokenIsNamedAndTheRunGoesOn) {
     EXPECT_THAT(read_text(folder_ / "team" / "run.toml"), Not(HasSubstr("bread and salt")));
 }
 
+TEST_F(ServeProgramTest, AMachineWithOtherBitsIsRefusedUnlessTheRunGivesUpItsLaw) {
+    const Words other_bits = {"ACCRUE_TEST_INSTRUCTION_SET=portable"};
+    const Program strict = serve(of_run("team", {"schedule.steps=20"}));
+    expect_error({"work", "--join", address_of(*strict), "--name", "old"}, other_bits, "workers.mixed = true");
+    const Program worker = work(address_of(*strict));
+    expect_end(*strict, 0, "Done: 20 steps");
+    EXPECT_EQ(worker->wait(), 0);
+    EXPECT_EQ(weights("team"), undisturbed(20));
+
+    const Program mixed =
+        serve(joined(of_run("mixed", {"schedule.steps=20", "workers.mixed=true"}), {"--workers", "2"}));
+    const Program first = work(address_of(*mixed));
+    const Program second = work(address_of(*mixed), {"--name", "old"}, other_bits);
+    expect_end(*mixed, 0, "workers with other bits take part (old with cpu with portable");
+    EXPECT_EQ(first->wait(), 0) << first->output();
+    EXPECT_EQ(second->wait(), 0) << second->output();
+    EXPECT_THAT(read_text(folder_ / "mixed" / "metrics.jsonl"), HasSubstr("\"mixed\":true"));
+    EXPECT_THAT(run_program({"inspect", (folder_ / "mixed").string()}).output,
+                HasSubstr("the weights depend on who computed what"));
+}
+
 // Bytes that mean nothing, and connections that say nothing, all the time that the run takes.
 TEST_F(ServeProgramTest, WhateverStrangersSendTheRunGoesOn) {
     const Program leader = serve(of_run("team", {"schedule.steps=100"}));

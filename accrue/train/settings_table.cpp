@@ -286,7 +286,9 @@ std::vector<Setting> workers_settings() {
          .bounds = {.at_least = 1, .at_most = 3600}},
         {.name = "mixed",
          .place = [](Settings& s) -> SettingPlace { return &s.workers.mixed; },
-         .meaning = "let workers join whose machines give other bits; the weights then depend on who computed what"},
+         .meaning = "let workers join whose machines give other bits; then the weights depend on who computed what, "
+                    "and travel "
+                    "after each step"},
         {.name = "certificates",
          .place = [](Settings& s) -> SettingPlace { return &s.workers.certificates; },
          .meaning = "accrue serve: the folder that --make-certificates has made; \"\" = nothing is encrypted",

@@ -1,5 +1,7 @@
 #include "accrue/train/trainer.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/error.h"
@@ -74,6 +76,7 @@ private:
     void evaluate_first(const StopFlag& stop);
     template <class Action>
     void unless_state_is_lost(const Action& action);
+    void note_guests();
     void take_step(const StopFlag& stop);
     void take_steps(const StopFlag& stop);
     [[nodiscard]] std::optional<StepReport> step(const StopFlag& stop);
@@ -312,13 +315,29 @@ void Trainer::stop_here() {
     }
 }
 
+// Before anything that they have computed is on disk.
+void Trainer::note_guests() {
+    const auto known = [this](const NumericsRecord::Guest& guest) {
+        return std::ranges::any_of(numerics_.guests, [&](const auto& each) { return each.numerics == guest.numerics; });
+    };
+    for (const NumericsRecord::Guest& guest :
+         team_ == nullptr ? std::vector<NumericsRecord::Guest>() : team_->guests()) {
+        if (!known(guest)) {
+            numerics_.guests.push_back(guest);
+            progress_.note(text_of(guest));
+        }
+    }
+}
+
 void Trainer::take_step(const StopFlag& stop) {
     if (const auto change = team_ == nullptr ? plan_.reconsider() : std::nullopt) {
         follow_plan();
         progress_.note(change->note);
     }
-    const auto report = step(stop);
+    auto report = step(stop);
+    note_guests();
     if (report) {
+        report->is_mixed = !numerics_.guests.empty();
         after_step(*report, stop);
     }
     if (!report || summary_.end == TrainSummary::End::stopped) {

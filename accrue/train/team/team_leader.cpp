@@ -79,14 +79,27 @@ void TeamLeader::welcome(const std::string& worker, const std::string& address) 
     addresses_[worker] = address;
 }
 
-void TeamLeader::check_numerics(const std::string& worker, const std::string& record) const {
+void TeamLeader::check_numerics(const std::string& worker, const std::string& record) {
     const Numerics theirs = numerics_record_of(record).now;
-    if (theirs != run_->numerics) {
+    if (theirs == run_->numerics) {
+        return;
+    }
+    if (!run_->inputs.settings.workers.mixed) {
         throw Error(cat("worker ", worker, " has other bits than the run's leader: ", text_of(theirs),
                         ", but the run has ", text_of(run_->numerics),
                         ". All workers need the same program and the same instruction set: set "
-                        "compute.instruction_set to one that every machine has, and start the run anew."));
+                        "compute.instruction_set to one that every machine has, and start the run anew. Or set "
+                        "workers.mixed = true, and give up that the weights do not depend on who computed what."));
     }
+    const std::lock_guard lock(mutex_);
+    if (std::ranges::none_of(guests_, [&](const NumericsRecord::Guest& known) { return known.numerics == theirs; })) {
+        guests_.push_back({.step = measured_step_, .worker = worker, .numerics = theirs});
+    }
+}
+
+std::vector<NumericsRecord::Guest> TeamLeader::guests() const {
+    const std::lock_guard lock(mutex_);
+    return guests_;
 }
 
 std::string TeamLeader::answer(const std::string& worker, const std::string& subject, const std::string& question) {
@@ -247,7 +260,10 @@ std::optional<StepReport> TeamLeader::step(Engine& engine, const Window& window,
         measured_.clear();
         measured_step_ = engine.state.step + 1;
     }
-    const int64_t task = set_task({{"do", "step"}, {"step", engine.state.step + 1}, {"window", json_of(window)}});
+    const int64_t task = set_task({{"do", "step"},
+                                   {"step", engine.state.step + 1},
+                                   {"window", json_of(window)},
+                                   {"is_mixed", run_->inputs.settings.workers.mixed}});
     const std::string said = answer_of(task, Patience::any_roster, stop).value();
     if (said == kNoState) {
         throw StateLost();

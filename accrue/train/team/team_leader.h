@@ -79,6 +79,8 @@ public:
     // As evaluate_unless_stopped() (evaluate.h).
     [[nodiscard]] std::optional<Evaluation> evaluate(const Dataset& data, int64_t samples_at_once, const StopFlag& stop,
                                                      const std::function<void(int64_t done, int64_t total)>& told);
+    // Workers that were let in with other bits than the run's, the first of each kind.
+    [[nodiscard]] std::vector<NumericsRecord::Guest> guests() const;
     // Tells all workers that the run has ended, and waits until they know.
     enum class How { done, stopped };
     void end(How how);
@@ -122,7 +124,7 @@ private:
     [[nodiscard]] Packet next_range(const Packet& question);
     [[nodiscard]] std::string job();
     void welcome(const std::string& worker, const std::string& address);
-    void check_numerics(const std::string& worker, const std::string& record) const;
+    void check_numerics(const std::string& worker, const std::string& record);
 
     CoordinatorDesk& desk_;
     Workforce& workforce_;
@@ -134,9 +136,10 @@ private:
     int64_t session_task_ = 0;
     int64_t filled_roster_ = 0;  // whose members got the state after they met
     bool fills_ = false;
-    std::mutex mutex_;                                        // of what follows, and of the data
+    mutable std::mutex mutex_;                                // of what follows, and of the data
     std::map<std::string, nlohmann::ordered_json> measured_;  // by worker, of the step that is computed
     int64_t measured_step_ = 0;
+    std::vector<NumericsRecord::Guest> guests_;
     std::map<std::string, std::string> addresses_;  // of workers, at which others meet them
     std::map<std::string, std::pair<double, int64_t>> exchanged_before_;
     Validation validation_;

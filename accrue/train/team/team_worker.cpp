@@ -131,7 +131,7 @@ private:
     [[nodiscard]] std::string carry_out(int64_t number, const Json& task, const Roster& roster);
     [[nodiscard]] std::string fill(int64_t number, const Roster& roster);
     void forget_moments();
-    [[nodiscard]] std::string step(const Json& task);
+    [[nodiscard]] std::string step(const Json& task, const Roster& roster);
     void validate();
     void tell_measured(const StepReport& report);
 
@@ -214,6 +214,10 @@ void TeamWorker::level_out(const Roster& roster) {
         return;  // the leader fills one
     }
     const bool is_one_behind = std::ranges::any_of(roster.steps, [&](int64_t step) { return step != newest; });
+    if (is_one_behind) {
+        options_.note(has_state_ ? "giving the run's weights and moments to others"
+                                 : "getting the run's weights and moments");
+    }
     spread(std::ranges::find(roster.steps, newest) - roster.steps.begin(), is_one_behind, roster);
 }
 
@@ -222,14 +226,8 @@ void TeamWorker::spread(int64_t from, bool shares_state, const Roster& roster) {
         roster.rank == from ? Json{{"facts", standing_of(engine_)}, {"said", said_of_step_}}.dump() : "";
     broadcast_bytes(*mesh_, from, standing);
     if (shares_state) {
-        if (roster.rank != from) {
-            options_.note("getting the run's weights and moments");
-        }
-        has_state_ = false;  // until all of it is there
+        has_state_ = roster.rank == from;  // the others', until all of it is there
         share_state(from);
-        if (std::ssize(roster.workers) > 1) {
-            options_.note(roster.rank == from ? "the others have the run's weights and moments" : "they are here");
-        }
     }
     take_standing(from, roster, standing);
     has_state_ = true;
@@ -272,7 +270,7 @@ std::string TeamWorker::carry_out(int64_t number, const Json& task, const Roster
         return kNoState;
     }
     if (what == "step") {
-        return step(task);
+        return step(task, roster);
     }
     if (what == "serve") {
         if (roster.rank == 0) {
@@ -320,7 +318,7 @@ std::string TeamWorker::fill(int64_t number, const Roster& roster) {
     return engine_.weights_hash();
 }
 
-std::string TeamWorker::step(const Json& task) {
+std::string TeamWorker::step(const Json& task, const Roster& roster) {
     const int64_t number = task.at("step");
     if (engine_.state.step == number && !said_of_step_.empty()) {
         return said_of_step_;  // done in a roster that ended before all had said so
@@ -336,6 +334,11 @@ std::string TeamWorker::step(const Json& task) {
     }
     said_of_step_ =
         Json{{"report", json_of(*report)}, {"facts", facts_json(engine_)}, {"weights", engine_.weights_hash()}}.dump();
+    if (task.value("is_mixed", false)) {
+        // Processors of different kinds make different weights of the same sums: all take those of the first.
+        has_state_ = roster.rank == 0;
+        spread(0, true, roster);
+    }
     tell_measured(*report);
     return said_of_step_;
 }
