@@ -77,6 +77,9 @@ std::string numerics_text(const std::optional<NumericsRecord>& record) {
     for (const auto& [step, from, to] : record->changes) {
         text += fmt::format("              until step {}: {}\n", step, text_of(from));
     }
+    for (const NumericsRecord::Guest& guest : record->guests) {
+        text += fmt::format("              {}\n", text_of(guest));
+    }
     return text;
 }
 

@@ -79,6 +79,9 @@ struct Metrics {
     static constexpr Metric kGrainsRecomputed = {
         "grains_recomputed", "so far, because the worker that had them was lost", sometimes, with_machine};
 
+    static constexpr Metric kMixed = {"mixed", "true once workers with other bits have taken part (workers.mixed)",
+                                      sometimes, with_machine};
+
     // In the order of a line.
     static constexpr std::array kAll = {kStep,
                                         kEpoch,
@@ -110,6 +113,7 @@ struct Metrics {
                                         kUpdatesPerHour,
                                         kPeakBytes,
                                         kMemoryEfficiency,
+                                        kMixed,
                                         kWorkers,
                                         kExchangeSeconds,
                                         kExchangeBytes,

@@ -58,6 +58,9 @@ nlohmann::ordered_json metrics_line(const StepReport& report, const StepSurround
     put(line, Metrics::kPeakBytes, around.peak_bytes);
     put(line, Metrics::kMemoryEfficiency,
         static_cast<double>(around.planned_bytes) / static_cast<double>(around.peak_bytes));
+    if (report.is_mixed) {
+        put(line, Metrics::kMixed, true);
+    }
     if (report.team) {
         put(line, Metrics::kWorkers, report.team->workers);
         put(line, Metrics::kExchangeSeconds, report.team->exchange_seconds);

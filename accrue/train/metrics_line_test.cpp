@@ -34,6 +34,7 @@ TEST(MetricsLineTest, ALineHasTheMetricsOfTheTableInItsOrder) {
     StepReport step = a_step();
     step.loss_scale = 7;
     step.team = TeamFacts{.workers = 2};
+    step.is_mixed = true;
     std::vector<std::string> all;
     for (const Metric& metric : Metrics::kAll) {
         all.emplace_back(metric.name);

@@ -165,7 +165,9 @@ NumericsRecord continued_numerics(const std::optional<NumericsRecord>& stored, c
                                : "its checkpoint is of an older version of accrue, which did not say how it computed",
                         ". To go on with other bits, which the run then records: --accept-other-bits"));
     }
-    NumericsRecord record{.now = now, .changes = stored ? stored->changes : std::vector<NumericsRecord::Change>()};
+    NumericsRecord record{.now = now,
+                          .changes = stored ? stored->changes : std::vector<NumericsRecord::Change>(),
+                          .guests = stored ? stored->guests : std::vector<NumericsRecord::Guest>()};
     record.changes.push_back({.step = step, .from = before, .to = now});
     return record;
 }
@@ -178,10 +180,18 @@ std::string text_of(const Numerics& numerics) {
                ", numerics version ", numerics.version, ", probe ", numerics.fingerprint.substr(0, 8));
 }
 
+std::string text_of(const NumericsRecord::Guest& guest) {
+    return cat("mixed: since step ", guest.step, " workers with other bits take part (", guest.worker, " with ",
+               text_of(guest.numerics), "), so that the weights depend on who computed what");
+}
+
 std::string to_json(const NumericsRecord& record) {
     Json json = {{"now", json_of(record.now)}, {"changes", Json::array()}};
     for (const auto& [step, from, to] : record.changes) {
         json["changes"].push_back({{"step", step}, {"from", json_of(from)}, {"to", json_of(to)}});
+    }
+    for (const auto& [step, worker, numerics] : record.guests) {
+        json["guests"].push_back({{"step", step}, {"worker", worker}, {"numerics", json_of(numerics)}});
     }
     return json.dump();
 }
@@ -193,6 +203,10 @@ NumericsRecord numerics_record_of(const std::string& text) {
         record.changes.push_back({.step = change.at("step"),
                                   .from = numerics_from(change.at("from")),
                                   .to = numerics_from(change.at("to"))});
+    }
+    for (const Json& guest : json.value("guests", Json::array())) {
+        record.guests.push_back(
+            {.step = guest.at("step"), .worker = guest.at("worker"), .numerics = numerics_from(guest.at("numerics"))});
     }
     return record;
 }

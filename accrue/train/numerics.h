@@ -35,8 +35,15 @@ struct NumericsRecord {
         Numerics from;
         Numerics to;
     };
+    // A worker that was let in with bits of its own (workers.mixed).
+    struct Guest {
+        int64_t step = 0;  // optimizer steps done before
+        std::string worker;
+        Numerics numerics;
+    };
     Numerics now;
     std::vector<Change> changes;
+    std::vector<Guest> guests = {};  // the first one with each numerics: since then weights depend on who computed what
 };
 
 // May a run be continued with other bits than it began with?
@@ -50,6 +57,9 @@ enum class OtherBits { refuse, accept };
 
 // "cpu with avx512-bf16, numerics version 1, probe 0123abcd".
 [[nodiscard]] std::string text_of(const Numerics& numerics);
+
+// A line about a worker that has given up the run's law.
+[[nodiscard]] std::string text_of(const NumericsRecord::Guest& guest);
 
 // A record as JSON, and back.
 [[nodiscard]] std::string to_json(const NumericsRecord& record);

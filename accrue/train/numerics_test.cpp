@@ -147,6 +147,13 @@ TEST(NumericsTest, AcceptedBitsAreRecordedAndReadBack) {
     EXPECT_EQ(record.changes[0].from, first);
     EXPECT_EQ(record.changes[1].step, 9);
     EXPECT_EQ(record.changes[1].to, first);
+    NumericsRecord with_guest = record;
+    with_guest.guests.push_back({.step = 8, .worker = "desk", .numerics = second});
+    const NumericsRecord read =
+        numerics_record_of(to_json(continued_numerics(with_guest, second, 12, OtherBits::accept)));
+    ASSERT_EQ(read.guests.size(), 1U) << "that the law was given up stays";
+    EXPECT_EQ(read.guests[0].worker, "desk");
+    EXPECT_EQ(read.guests[0].numerics, second);
     EXPECT_EQ(continued_numerics(record, first, 11, OtherBits::refuse).changes.size(), 2U);
     EXPECT_EQ(continued_numerics(std::nullopt, first, 3, OtherBits::accept).changes.size(), 1U);
 }

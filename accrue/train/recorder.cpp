@@ -74,6 +74,9 @@ void Recorder::tell_notes() const {
         run_.progress.note(
             fmt::format("bits: since step {} those of {}, before those of {}", step, text_of(to), text_of(from)));
     }
+    for (const NumericsRecord::Guest& guest : run_.numerics.guests) {
+        run_.progress.note(text_of(guest));
+    }
     for (const std::string& note : inputs.notes) {
         run_.progress.note(note);
     }

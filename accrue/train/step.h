@@ -47,6 +47,7 @@ struct StepReport {
     double grain_seconds_max = 0;
     double data_wait_seconds = 0;
     std::optional<TeamFacts> team = {};  // where workers computed it
+    bool is_mixed = false;               // have workers with other bits taken part in the run so far?
 };
 
 // One optimizer step of everybody together: every grain of the window that is not in the sums yet, then one update, which
