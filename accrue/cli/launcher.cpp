@@ -48,8 +48,7 @@ public:
     }
     // Which one this is of how many.
     [[nodiscard]] Launch launch(const std::string& rank, const std::string& size) const {
-        Launch launch{
-            .launcher = launcher_, .job = {}, .rank = number(rank), .size = number(size), .coordinator = {}};
+        Launch launch{.launcher = launcher_, .job = {}, .rank = number(rank), .size = number(size), .coordinator = {}};
         if (launch.rank >= launch.size) {
             throw Error(cat(launcher_, " says that this is number ", launch.rank, " (", rank, ") of ", launch.size,
                             " (", size, "), which cannot be."));
