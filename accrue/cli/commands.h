@@ -22,6 +22,7 @@ struct TrainCommand {
     bool overwrite = false;
     bool accept_other_bits = false;
     int64_t workers = 0;  // processes that compute; 0 = this one does
+    std::string listen;   // host:port where workers of other machines join; "" = none do
 };
 [[nodiscard]] ExitCode run_train(const TrainCommand& command);
 

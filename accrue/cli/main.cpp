@@ -17,9 +17,11 @@
 #include "accrue/cli/demo_command.h"
 #include "accrue/cli/device_option.h"
 #include "accrue/cli/plan_command.h"
+#include "accrue/cli/serve_command.h"
 #include "accrue/cli/signals.h"
 #include "accrue/cli/standard_output.h"
 #include "accrue/cli/tokenize_command.h"
+#include "accrue/cli/train_options.h"
 #include "accrue/cli/verify_command.h"
 #include "accrue/cli/work_command.h"
 #include "accrue/cli/wrong_use.h"
@@ -39,6 +41,7 @@ struct Commands {
     InspectCommand inspect;
     ExportCommand export_model;
     BenchCommand bench;
+    ServeCommand serve;
     WorkCommand work;
     PlanCommand plan;
     VerifyCommand verify;
@@ -51,21 +54,11 @@ constexpr const char* kExitCodes =
     "  0  done\n"
     "  1  an error, which is named; what accrue verify compared is not the same; no plan fits\n"
     "  2  wrong use: an unknown command or option\n"
-    "  3  accrue train was stopped by Ctrl-C, SIGTERM or SIGHUP, and can be resumed\n";
+    "  3  accrue train or serve was stopped by Ctrl-C, SIGTERM or SIGHUP, and can be resumed\n";
 
 CLI::App* add_train(CLI::App& app, TrainCommand& command) {
     auto* train = app.add_subcommand("train", "Train a model; without a file, a small one on built-in stories");
-    train->add_option("settings", command.settings_file, "A TOML file with settings")->type_name("run.toml");
-    train->add_option("--set", command.overrides, "Override one setting: --set window.samples=64 (repeatable)")
-        ->type_name("SECTION.KEY=VALUE")
-        ->allow_extra_args(false);
-    train->add_option("--memory", command.memory, "The most the run may hold: 16GiB (the same as compute.memory)")
-        ->type_name("SIZE");
-    train->add_option("--resume", command.resume, "Continue the run in this folder, bit for bit")->type_name("FOLDER");
-    train->add_flag("--overwrite", command.overwrite,
-                    "Replace what an earlier run left in run.folder; what this run reads is never replaced");
-    train->add_flag("--accept-other-bits", command.accept_other_bits,
-                    "With --resume: go on where another machine or version gives other bits, and record that");
+    add_train_options(*train, command);
     train
         ->add_option("--workers", command.workers,
                      "Let so many processes of this machine compute, which may be killed; the weights are the same")
@@ -195,6 +188,7 @@ int run(int argc, char** argv) {
     add_eval(app, commands.eval)->callback([&] { code = run_eval(commands.eval); });
     add_inspect(app, commands.inspect)->callback([&] { code = run_inspect(commands.inspect); });
     add_export(app, commands.export_model)->callback([&] { code = run_export(commands.export_model); });
+    add_serve_command(app, commands.serve, code);
     add_work_command(app, commands.work, code);
     add_plan_command(app, commands.plan, code);
     const ProgramUnderTest program = real_program();
@@ -208,7 +202,8 @@ int run(int argc, char** argv) {
     } catch (const CLI::ParseError& error) {
         return tell_parser(app, error, {argv + std::min(argc, 1), argv + argc});
     }
-    if (!app.got_subcommand("train")) {  // whose output only says how far it is
+    const auto ran = [&app](const char* name) { return app.got_subcommand(name); };
+    if (!ran("train") && !ran("serve") && !ran("work")) {  // whose output only says how far it is
         flush_output();
     }
     return static_cast<int>(code);

@@ -1,11 +1,15 @@
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <limits>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
+#include "accrue/cli/listening.h"
+#include "accrue/cli/remote_workers.h"
 #include "accrue/cli/signals.h"
 #include "accrue/cli/tokenizing_report.h"
 #include "accrue/cli/worker_processes.h"
@@ -78,29 +82,74 @@ void settle_for_workers(Settings::Compute& compute) {
     }
 }
 
-TrainSummary train_by_workers(int64_t workers, const RunInputs& inputs, RunClaim& claim, Progress& progress,
-                              const StopFlag& stop, TrainOptions options) {
-    const int64_t threads = Pool(static_cast<int>(inputs.settings.compute.threads)).threads();
-    CoordinatorDesk desk({.least_workers = workers});
-    WorkerProcesses processes(desk, claim.folder().root.string(), workers);
-    TeamLeader leader(desk, processes, {.workers = workers, .threads_each = std::max<int64_t>(1, threads / workers)});
+// Who was told by another start of the leader what the run is belongs to another term.
+int64_t new_term() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+template <class Workers>
+TrainSummary train_by(Workers& workers, TeamLeader& leader, const RunInputs& inputs, RunClaim& claim,
+                      Progress& progress, const StopFlag& stop, TrainOptions options) {
     options.team = &leader;
     try {
         const TrainSummary summary = train(inputs, claim, progress, stop, options);
-        processes.close();  // while the leader is there to answer
+        workers.close();  // while the leader is there to answer
         return summary;
     } catch (...) {
-        processes.close();
+        workers.close();
         throw;
     }
 }
 
+// By processes of this machine, which share it out.
+TrainSummary train_by_processes(int64_t workers, const RunInputs& inputs, RunClaim& claim, Progress& progress,
+                                const StopFlag& stop, const TrainOptions& options) {
+    const Settings& settings = inputs.settings;
+    const int64_t threads = Pool(static_cast<int>(settings.compute.threads)).threads();
+    CoordinatorDesk desk({.term = new_term(),
+                          .silence_seconds = static_cast<double>(settings.workers.heartbeat_seconds),
+                          .least_workers = workers});
+    WorkerProcesses processes(desk, claim.folder().root.string(), workers);
+    TeamLeader leader(desk, processes, {.workers = workers, .threads_each = std::max<int64_t>(1, threads / workers)});
+    return train_by(processes, leader, inputs, claim, progress, stop, options);
+}
+
+// By whoever joins, on machines of their own: what is planned here is only what each of them plans again.
+TrainSummary train_by_others(int64_t workers, GrpcServerOptions listening, const RunInputs& inputs, RunClaim& claim,
+                             Progress& progress, const StopFlag& stop, TrainOptions options) {
+    constexpr int64_t kMoreThanAnyMachineHas = int64_t{1} << 50;
+    options.memory = [] { return MemoryBound{.bytes = kMoreThanAnyMachineHas, .reason = "other machines compute"}; };
+    listening.terms.run = claim.folder().root.string();
+    CoordinatorDesk desk({.term = new_term(),
+                          .silence_seconds = static_cast<double>(inputs.settings.workers.heartbeat_seconds),
+                          .least_workers = workers,
+                          .gather_seconds = std::numeric_limits<double>::infinity()});
+    RemoteWorkers others(desk, std::move(listening), workers);
+    TeamLeader leader(desk, others, {.workers = workers, .machines = TeamLeader::Machines::their_own});
+    return train_by(others, leader, inputs, claim, progress, stop, options);
+}
+
+// With nothing to save.
+class StoppedEarly final : public Error {
+public:
+    using Error::Error;
+};
+
 // train(), whose errors say how the run goes on.
 TrainSummary train_or_tell(const RunInputs& inputs, RunClaim& claim, Progress& progress, const StopFlag& stop,
-                           const TrainOptions& options, int64_t workers) {
+                           const TrainOptions& options, int64_t workers,
+                           const std::optional<GrpcServerOptions>& listening) {
     try {
-        return workers > 0 ? train_by_workers(workers, inputs, claim, progress, stop, options)
+        if (listening) {
+            return train_by_others(workers, *listening, inputs, claim, progress, stop, options);
+        }
+        return workers > 0 ? train_by_processes(workers, inputs, claim, progress, stop, options)
                            : train(inputs, claim, progress, stop, options);
+    } catch (const StoppedWithoutWorkers&) {
+        const std::string way = way_on(progress.watch(), claim.folder());
+        throw StoppedEarly(way.empty() ? "Stopped before the first step. Start again with the same command."
+                                       : cat("Stopped while no worker was there. ", way));
     } catch (const Error& error) {
         const std::string what = error.what();
         const std::string way = way_on(progress.watch(), claim.folder());
@@ -135,6 +184,10 @@ ExitCode run_train(const TrainCommand& command) try {
     if (command.workers > 0) {
         settle_for_workers(settings.compute);
     }
+    std::optional<GrpcServerOptions> listening;
+    if (!command.listen.empty()) {
+        listening = listening_options(command.listen, settings.workers);
+    }
     TokenizingReport tokenizing(stdout);
     const RunInputs inputs =
         open_inputs(settings, [&, tell = tokenizing.callback(stop)](const CacheProgress& progress) {
@@ -147,11 +200,14 @@ ExitCode run_train(const TrainCommand& command) try {
     StopMessages::name_run(claim->folder().root);
     Progress progress(stdout, isatty(STDOUT_FILENO) != 0, inputs.settings.schedule.steps, &watch);
     const TrainOptions options{.other_bits = command.accept_other_bits ? OtherBits::accept : OtherBits::refuse};
-    const TrainSummary summary = train_or_tell(inputs, *claim, progress, stop, options, command.workers);
+    const TrainSummary summary = train_or_tell(inputs, *claim, progress, stop, options, command.workers, listening);
     show(stdout, end_text(summary, claim->folder()));
     return summary.end == TrainSummary::End::stopped ? ExitCode::stopped : ExitCode::done;
 } catch (const StoppedWhileTokenizing&) {
     show(stdout, "Stopped before the first step. Start again with the same command.\n");
+    return ExitCode::stopped;
+} catch (const StoppedEarly& stopped) {
+    show(stdout, cat("\n", stopped.what(), "\n"));
     return ExitCode::stopped;
 }
 

@@ -9,19 +9,27 @@
 
 namespace accrue {
 
-// `accrue work`: computes for a run that another process leads (`accrue train --workers`).
+// `accrue work`: computes for a run that another process leads (`accrue serve`, `accrue train --workers`).
 struct WorkCommand {
-    std::string join;  // host:port of the leader
-    std::string name;
-    std::string run;
-    int64_t parent = 0;  // ends with this process; 0 = with nobody
+    std::string join;          // host:port of the leader
+    std::string name;          // of this worker alone; "" = it makes one up
+    std::string run;           // "" = whichever is led there
+    std::string address;       // of this machine, for other workers; "" = from which it reaches the leader
+    std::string memory;        // "" = what the settings and the machine allow
+    int64_t threads = 0;       // 0 = as the settings say
+    std::string certificates;  // a folder; "" = none
+    bool insecure_network = false;
+    int64_t patience_seconds = 300;  // for the leader to be there
+    int64_t parent = 0;              // ends with this process; 0 = with nobody
 };
 
 CLI::App* add_work_command(CLI::App& app, WorkCommand& command, ExitCode& code);
 
-// Where a worker finds the secret that lets it join; not among its words, which every user of the machine can read.
+// Where leader and workers find the secret that lets them join; not among their words, which every user of the machine can read.
 inline constexpr const char* kTokenVariable = "ACCRUE_WORKER_TOKEN";
 // What both sides must agree on.
 [[nodiscard]] std::string program_version();
+// Of this machine; "" = it has none.
+[[nodiscard]] std::string host_name();
 
 }  // namespace accrue

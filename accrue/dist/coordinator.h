@@ -77,6 +77,8 @@ public:
     [[nodiscard]] int64_t roster() const { return rosters_.number(); }
     [[nodiscard]] std::vector<std::string> members() const { return rosters_.workers(); }
     [[nodiscard]] std::vector<int64_t> steps() const { return rosters_.steps(); }
+    // Members that are not gone, and whoever has come to join them.
+    [[nodiscard]] int64_t present() const { return rosters_.present(); }
     // Is there a roster, and is nobody asked to meet again?
     [[nodiscard]] bool is_formed() const { return rosters_.is_formed(); }
     // Since the start: workers that were lost, grains that were given out again, exchanges that did not count.

@@ -173,6 +173,11 @@ CoordinatorDesk::Milliseconds CoordinatorDesk::beat_interval() const {
     return std::max(silence_ / 5, Milliseconds(1));
 }
 
+int64_t CoordinatorDesk::term() const {
+    const std::lock_guard lock(mutex_);
+    return coordinator_.term();
+}
+
 int64_t CoordinatorDesk::set_task(std::string words) {
     const std::lock_guard lock(mutex_);
     coordinator_.set_task(std::move(words));
@@ -220,6 +225,7 @@ CoordinatorDesk::Standing CoordinatorDesk::standing() const {
             .is_formed = coordinator_.is_formed(),
             .members = coordinator_.members(),
             .steps = coordinator_.steps(),
+            .present = coordinator_.present(),
             .counts = coordinator_.counts()};
 }
 

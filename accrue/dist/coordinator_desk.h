@@ -55,8 +55,10 @@ public:
     // Both throw RosterChanged where the roster is another one or has ended.
     void set_key(const RosterKey& key, const std::string& value);
     [[nodiscard]] Soon<std::string> value_of_key(const RosterKey& key, Milliseconds most);
-    // How often a worker should say that it is alive.
+    // After which a worker that gives no sign of life counts as gone, and how often it should therefore give one.
+    [[nodiscard]] Milliseconds silence() const { return silence_; }
     [[nodiscard]] Milliseconds beat_interval() const;
+    [[nodiscard]] int64_t term() const;
 
     // ---- for whoever leads the run.
     // The number of the new task.
@@ -74,6 +76,7 @@ public:
         bool is_formed = false;
         std::vector<std::string> members;
         std::vector<int64_t> steps;
+        int64_t present = 0;  // members that are not gone, and whoever has come to join them
         Coordinator::Counts counts;
     };
     [[nodiscard]] Standing standing() const;

@@ -59,8 +59,13 @@ private:
 // processors, 2 to 16), and none of them waits for more than a lock.
 class CoordinatorService final : public wire::Coordinator::CallbackService {
 public:
-    CoordinatorService(CoordinatorDesk& desk, AskedQuestions& questions, WaitingCalls& calls, JoinTerms terms)
-        : desk_(desk), questions_(questions), calls_(calls), terms_(std::move(terms)) {}
+    CoordinatorService(const ServiceParts& parts, JoinTerms terms)
+        : desk_(parts.desk),
+          questions_(parts.questions),
+          calls_(parts.calls),
+          joins_(parts.joins),
+          refusals_(parts.refusals),
+          terms_(std::move(terms)) {}
 
 private:
     using Reactor = grpc::ServerUnaryReactor;
@@ -72,7 +77,9 @@ private:
                    const std::string& replaces = "");
     template <class Reply>
     static Question with_refusals(Reply& reply, Question question);
-    static Reactor* refuse(Context* context, grpc::StatusCode code, const std::string& words);
+    // For good: the log names it.
+    Reactor* refuse(Context* context, grpc::StatusCode code, const std::string& words);
+    static Reactor* end(Context* context, grpc::StatusCode code, const std::string& words);
 
     Reactor* Beat(Context* context, const wire::BeatRequest* request, wire::BeatReply* reply) override;
     Reactor* Leave(Context* context, const wire::LeaveRequest* request, wire::LeaveReply* reply) override;
@@ -90,6 +97,8 @@ private:
     CoordinatorDesk& desk_;
     AskedQuestions& questions_;
     WaitingCalls& calls_;
+    JoinLimit& joins_;
+    Refusals& refusals_;
     const JoinTerms terms_;
 };
 
@@ -120,6 +129,11 @@ Question CoordinatorService::with_refusals(Reply& reply, Question question) {
 
 grpc::ServerUnaryReactor* CoordinatorService::refuse(Context* context, grpc::StatusCode code,
                                                      const std::string& words) {
+    refusals_.note(context->peer(), words);
+    return end(context, code, words);
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::end(Context* context, grpc::StatusCode code, const std::string& words) {
     Reactor* const reactor = context->DefaultReactor();
     reactor->Finish(status_of(code, words));
     return reactor;
@@ -131,6 +145,10 @@ grpc::ServerUnaryReactor* CoordinatorService::serve(Context* context, const Requ
     const wire::Caller& caller = request.caller();
     if (const std::string why = why_not_admitted(caller, terms_); !why.empty()) {
         return refuse(context, grpc::StatusCode::PERMISSION_DENIED, why);
+    }
+    if (!joins_.admits(caller.worker(), seconds_now())) {
+        return end(context, grpc::StatusCode::RESOURCE_EXHAUSTED,
+                   "many workers join at this moment; this one may come again in a moment");
     }
     try {
         const auto longest =
@@ -149,8 +167,9 @@ grpc::ServerUnaryReactor* CoordinatorService::serve(Context* context, const Requ
 grpc::ServerUnaryReactor* CoordinatorService::Beat(Context* context, const wire::BeatRequest* request,
                                                    wire::BeatReply* reply) {
     return serve(context, *request, *reply, [&] {
-        return [this, worker = request->caller().worker()] {
+        return [this, worker = request->caller().worker(), reply] {
             desk_.beat(worker);
+            reply->set_silence_milliseconds(desk_.silence().count());
             return true;
         };
     });
@@ -295,8 +314,16 @@ grpc::ServerUnaryReactor* CoordinatorService::GetKey(Context* context, const wir
     });
 }
 
+// A worker of another term got its settings from another start of the leader, which may have led something else.
 grpc::ServerUnaryReactor* CoordinatorService::Ask(Context* context, const wire::AskRequest* request,
                                                   wire::AskReply* reply) {
+    if (const int64_t term = request->caller().term(); term > 0 && term != desk_.term()) {
+        return serve(context, *request, *reply, [&]() -> Question {
+            return [term]() -> bool {
+                throw RosterChanged(cat("the worker comes from term ", term, ", which has ended"));
+            };
+        });
+    }
     return serve(context, *request, *reply, [&] {
         const AskedQuestions::Place place{.worker = request->caller().worker(),
                                           .link = request->link(),
@@ -323,9 +350,8 @@ grpc::ServerUnaryReactor* CoordinatorService::Ask(Context* context, const wire::
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> make_coordinator_service(CoordinatorDesk& desk, AskedQuestions& questions,
-                                                        WaitingCalls& calls, const JoinTerms& terms) {
-    return std::make_unique<CoordinatorService>(desk, questions, calls, terms);
+std::unique_ptr<grpc::Service> make_coordinator_service(const ServiceParts& parts, const JoinTerms& terms) {
+    return std::make_unique<CoordinatorService>(parts, terms);
 }
 
 }  // namespace accrue

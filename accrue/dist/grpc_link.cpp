@@ -1,10 +1,12 @@
 #include "accrue/dist/grpc_link.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <random>
 #include <set>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include <coordinator.grpc.pb.h>
@@ -28,6 +30,9 @@ constexpr milliseconds kLongestThought{2000};
 constexpr milliseconds kLongestWay{20'000};
 constexpr milliseconds kPauseAfterAFailure{50};
 constexpr milliseconds kPatienceOfLeaving{5000};
+// Of signs of life, whatever the coordinator says.
+constexpr milliseconds kLongestInterval{60'000};
+constexpr milliseconds kShortestCall{200};
 
 template <class Request, class Reply>
 using Method = grpc::Status (wire::Coordinator::Stub::*)(grpc::ClientContext*, const Request&, Reply*);
@@ -72,11 +77,12 @@ struct GrpcLink::Wire {
         : options(link_options),
           longest_thought(std::clamp(options.patience / 4, milliseconds(1), kLongestThought)),
           stub(stub_for(options)),
-          heartbeat(std::max(options.silence / 5, milliseconds(1)), [this] { beat(); }) {}
+          heartbeat([this] { return beat(); }) {}
 
     [[nodiscard]] wire::Caller caller_at(const CallPlace& place) const;
     [[nodiscard]] wire::Caller caller_in_my_roster() const;
-    void beat();
+    // Says that the worker is alive, and when it should say so again.
+    [[nodiscard]] milliseconds beat();
 
     // Until there is a reply: an answer, or that there is none yet.
     template <class Request, class Reply>
@@ -98,6 +104,8 @@ struct GrpcLink::Wire {
     const milliseconds longest_thought;
     const std::unique_ptr<wire::Coordinator::Stub> stub;
     const uint64_t link = any_number();
+    std::atomic<milliseconds> beat_interval = std::max(options.silence / 5, milliseconds(1));
+    std::atomic<bool> has_left = false;
 
     mutable std::mutex mutex;
     CallPlace met;  // the roster that it met last
@@ -171,6 +179,9 @@ template <class Request, class Reply>
 Reply GrpcLink::Wire::reply_to(Method<Request, Reply> method, const Request& request, milliseconds patience) {
     const Clock::time_point until = Clock::now() + patience;
     while (true) {
+        if (has_left && !std::is_same_v<Request, wire::LeaveRequest>) {
+            throw CoordinatorLost(cat("worker ", options.worker, " has left the run"));
+        }
         const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
         Reply reply;
         const grpc::Status status =
@@ -201,12 +212,16 @@ Reply GrpcLink::Wire::answer_to(Method<Request, Reply> method, const Request& re
     }
 }
 
-// Once: the next one comes soon.
-void GrpcLink::Wire::beat() {
+// Once: the next one comes soon. How soon, the coordinator knows best.
+milliseconds GrpcLink::Wire::beat() {
     wire::BeatRequest request;
     *request.mutable_caller() = caller_in_my_roster();
     wire::BeatReply reply;
-    (void)call(&wire::Coordinator::Stub::Beat, request, reply, std::max(options.silence / 5, milliseconds(1)));
+    if (call(&wire::Coordinator::Stub::Beat, request, reply, std::max(beat_interval.load(), kShortestCall)).ok() &&
+        reply.silence_milliseconds() > 0) {
+        beat_interval = std::clamp(milliseconds(reply.silence_milliseconds()) / 5, milliseconds(1), kLongestInterval);
+    }
+    return beat_interval;
 }
 
 // A question while it is asked: the link knows which answers it still lacks.
@@ -307,8 +322,11 @@ Verdict GrpcLink::vote(const CallPlace& place, int64_t attempt, const ExchangeCh
     return {.commits = reply.verdict().commits(), .fault = reply.verdict().fault()};
 }
 
-// A coordinator that is gone needs no goodbye: nobody waits long for it.
+// A coordinator that is gone needs no goodbye: nobody waits long for it. After it nothing is said any more, which would be heard
+// as if the worker had come back.
 void GrpcLink::leave() {
+    wire_->has_left = true;
+    wire_->heartbeat.end();
     wire::LeaveRequest request;
     *request.mutable_caller() = wire_->caller_in_my_roster();
     (void)wire_->reply_to(&wire::Coordinator::Stub::Leave, request,

@@ -10,7 +10,7 @@ namespace accrue {
 // What a worker must say to take part; the same for the coordinator and all its workers.
 struct JoinTerms {
     std::string program_version;
-    std::string run;
+    std::string run;    // a worker that leaves it empty comes for whichever run is led there
     std::string token;  // a secret
 };
 
@@ -28,7 +28,8 @@ struct GrpcServerOptions {
     std::string address = "127.0.0.1:0";  // host:port; port 0 = any that is free
     JoinTerms terms = {};
     NetworkSafety safety = {};
-    int64_t answer_threads = 16;  // so many questions are answered at a time; more wait
+    int64_t answer_threads = 16;    // so many questions are answered at a time; more wait
+    double joins_per_second = 100;  // so many workers may come for the first time; more wait
 };
 
 struct GrpcLinkOptions {
@@ -37,8 +38,8 @@ struct GrpcLinkOptions {
     JoinTerms terms = {};
     NetworkSafety safety = {};
     std::chrono::milliseconds patience{60'000};  // without any answer, after which the coordinator is lost
-    std::chrono::milliseconds silence{
-        10'000};  // after which the coordinator takes a worker for gone: it hears of it more often
+    // After which the coordinator takes a worker for gone: it hears of it more often. The coordinator says it when it answers.
+    std::chrono::milliseconds silence{10'000};
 };
 
 }  // namespace accrue

@@ -44,10 +44,15 @@ struct GrpcServer::Parts {
     Parts(CoordinatorDesk& desk, Answers& answers, const GrpcServerOptions& options)
         : questions(answers, options.answer_threads, [&desk] { desk.note_change(); }),
           calls(desk),
-          service(make_coordinator_service(desk, questions, calls, options.terms)) {}
+          joins(options.joins_per_second),
+          service(make_coordinator_service(
+              {.desk = desk, .questions = questions, .calls = calls, .joins = joins, .refusals = refusals},
+              options.terms)) {}
 
     AskedQuestions questions;
     WaitingCalls calls;
+    JoinLimit joins;
+    Refusals refusals;
     std::unique_ptr<grpc::Service> service;
     std::unique_ptr<grpc::Server> server;
 };
@@ -75,6 +80,10 @@ GrpcServer::GrpcServer(CoordinatorDesk& desk, Answers& answers, const GrpcServer
     address.port = port;
     address_ = text_of(address);
     warning_ = safety_warning(address, options.safety);
+}
+
+std::vector<std::string> GrpcServer::take_refusals() {
+    return parts_->refusals.take();
 }
 
 GrpcServer::~GrpcServer() {

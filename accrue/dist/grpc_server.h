@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "accrue/dist/coordinator_desk.h"
 #include "accrue/dist/grpc_options.h"
@@ -24,6 +25,8 @@ public:
     [[nodiscard]] const std::string& address() const { return address_; }
     // A line for people; empty where there is nothing to warn of.
     [[nodiscard]] const std::string& warning() const { return warning_; }
+    // Who was refused since the last call, and why: a line each, for a log.
+    [[nodiscard]] std::vector<std::string> take_refusals();
 
 private:
     struct Parts;

@@ -20,10 +20,10 @@ auto ask_until_answered(const Ask& ask) {
 }  // namespace
 
 InProcessLink::InProcessLink(CoordinatorDesk& desk, Answers& answers, std::string worker)
-    : desk_(desk),
-      answers_(answers),
-      worker_(std::move(worker)),
-      heartbeat_(desk.beat_interval(), [this] { desk_.beat(worker_); }) {}
+    : desk_(desk), answers_(answers), worker_(std::move(worker)), heartbeat_([this] {
+          desk_.beat(worker_);
+          return desk_.beat_interval();
+      }) {}
 
 Roster InProcessLink::meet(const MeetRequest& request) {
     Roster roster = ask_until_answered([&](auto most) { return desk_.meet(request, most); });

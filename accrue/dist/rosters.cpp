@@ -206,6 +206,16 @@ std::vector<int64_t> Rosters::steps() const {
     return steps;
 }
 
+int64_t Rosters::present() const {
+    const auto members =
+        std::count_if(members_.begin(), members_.end(), [](const Member& each) { return !each.is_gone; });
+    const auto others = std::count_if(waiting_.begin(), waiting_.end(), [this](const auto& each) {
+        const Member* const known = member(each.first);
+        return known == nullptr || known->is_gone;
+    });
+    return members + others;
+}
+
 std::vector<std::string> Rosters::take_news() {
     return std::exchange(news_, {});
 }

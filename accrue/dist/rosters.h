@@ -44,6 +44,8 @@ public:
     [[nodiscard]] bool is_formed() const { return is_formed_; }
     [[nodiscard]] std::vector<std::string> workers() const;
     [[nodiscard]] std::vector<int64_t> steps() const;
+    // Members that are not gone, and whoever has come to join them.
+    [[nodiscard]] int64_t present() const;
     [[nodiscard]] bool keeps_sums(size_t rank) const { return members_[rank].keeps_sums; }
     // Killed or silent, not those that left.
     [[nodiscard]] int64_t lost_workers() const { return lost_workers_; }

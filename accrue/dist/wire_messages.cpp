@@ -69,7 +69,7 @@ std::string why_not_admitted(const wire::Caller& caller, const JoinTerms& terms)
         return cat(worker, "its program is ", readable(caller.program_version()), ", the coordinator's is ",
                    terms.program_version, ". All need the same.");
     }
-    if (caller.run() != terms.run) {
+    if (!caller.run().empty() && caller.run() != terms.run) {
         return cat(worker, "it comes for run ", readable(caller.run()), ", but this is the coordinator of run ",
                    terms.run);
     }

@@ -106,6 +106,14 @@ struct Settings {
         int64_t loss_scale_steps = 2000;
         bool operator==(const Compute&) const = default;
     } compute;
+    struct Workers {
+        int64_t heartbeat_seconds = 10;
+        bool mixed = false;
+        std::string certificates;
+        std::string token;  // a secret: to_toml leaves it out
+        bool insecure_network = false;
+        bool operator==(const Workers&) const = default;
+    } workers;
     struct Run {
         std::string folder;
         int64_t seed = 1;
@@ -125,7 +133,7 @@ struct Settings {
 [[nodiscard]] Settings read_settings(const std::filesystem::path& file, const std::vector<std::string>& overrides);
 // How to_toml begins: what tells a run's run.toml from a file that a person wrote.
 inline constexpr std::string_view kResolvedSettingsMark = "# Every setting of a run, as accrue train resolved it.\n";
-// Every setting as TOML, in a fixed order: reading it back gives the same settings.
+// Every setting as TOML, in a fixed order: reading it back gives the same settings. Only secrets are left out.
 [[nodiscard]] std::string to_toml(const Settings& settings);
 // A model in a few words: its folder, or its preset or family and the sizes that were given.
 [[nodiscard]] std::string name_of(const Settings::Model& model);

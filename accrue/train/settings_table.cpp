@@ -278,6 +278,30 @@ std::vector<Setting> compute_settings() {
     };
 }
 
+std::vector<Setting> workers_settings() {
+    return {
+        {.name = "heartbeat_seconds",
+         .place = [](Settings& s) -> SettingPlace { return &s.workers.heartbeat_seconds; },
+         .meaning = "a worker that is silent for so long counts as gone",
+         .bounds = {.at_least = 1, .at_most = 3600}},
+        {.name = "mixed",
+         .place = [](Settings& s) -> SettingPlace { return &s.workers.mixed; },
+         .meaning = "let workers join whose machines give other bits; the weights then depend on who computed what"},
+        {.name = "certificates",
+         .place = [](Settings& s) -> SettingPlace { return &s.workers.certificates; },
+         .meaning = "accrue serve: the folder that --make-certificates has made; \"\" = nothing is encrypted",
+         .text = Setting::Text::path},
+        {.name = "token",
+         .place = [](Settings& s) -> SettingPlace { return &s.workers.token; },
+         .meaning = "accrue serve: a secret that workers must know; never written anywhere; \"\" = what "
+                    "ACCRUE_WORKER_TOKEN in the environment says",
+         .is_secret = true},
+        {.name = "insecure_network",
+         .place = [](Settings& s) -> SettingPlace { return &s.workers.insecure_network; },
+         .meaning = "accrue serve: without certificates, talk in clear to other machines"},
+    };
+}
+
 std::vector<Setting> run_settings() {
     return {
         {.name = "folder",
@@ -320,6 +344,7 @@ std::vector<Setting> settings_table() {
     add("optimizer", optimizer_settings());
     add("schedule", schedule_settings());
     add("compute", compute_settings());
+    add("workers", workers_settings());
     add("run", run_settings());
     return table;
 }

@@ -69,6 +69,7 @@ struct Setting {
     Bounds bounds = {};
     std::vector<std::string> texts = {};  // those (or the endings of data files) that exist; empty = any
     Text text = Text::plain;
+    bool is_secret = false;  // never written
 
     [[nodiscard]] std::string key() const;
     // "an integer", "a text in quotes"...

@@ -87,6 +87,7 @@ TEST_F(SettingsTest, TheListOfKeysIsFrozen) {
         "schedule.kind schedule.steps schedule.warmup_steps schedule.final_fraction schedule.decay_fraction "
         "compute.device compute.dtype compute.threads compute.sums compute.memory compute.recompute "
         "compute.host_state compute.instruction_set compute.loss_scale compute.loss_scale_steps "
+        "workers.heartbeat_seconds workers.mixed workers.certificates workers.token workers.insecure_network "
         "run.folder run.seed run.checkpoint_steps run.keep_checkpoints run.evaluate_steps ");
 }
 
@@ -167,6 +168,11 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
                     .instruction_set = "avx512-bf16",
                     .loss_scale = 32,
                     .loss_scale_steps = 10},
+        .workers = {.heartbeat_seconds = 3,
+                    .mixed = true,
+                    .certificates = "/certificates",
+                    .token = "",  // never written
+                    .insecure_network = true},
         .run = {.folder = "/run",
                 .seed = 9223372036854775807,
                 .checkpoint_steps = 1,
@@ -182,6 +188,12 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
     of_family.model.shape.family = "llama";
     of_family.model.shape.tied = true;
     EXPECT_EQ(read(to_toml(of_family)), of_family);
+}
+
+TEST_F(SettingsTest, ASecretIsReadButNeverWritten) {
+    const Settings settings = read("[workers]\ntoken = 'bread and salt'\n");
+    EXPECT_EQ(settings.workers.token, "bread and salt");
+    EXPECT_THAT(to_toml(settings), AllOf(HasSubstr("token = \"\""), Not(HasSubstr("bread"))));
 }
 
 TEST_F(SettingsTest, AFileAndOverridesAreTakenInOrder) {

@@ -146,7 +146,7 @@ std::string Setting::allowed() const {
 }
 
 std::string Setting::value_text(const Settings& settings) const {
-    Settings copy = settings;
+    Settings copy = is_secret ? Settings() : settings;
     return std::visit(ValueText(), place(copy));
 }
 

@@ -86,6 +86,11 @@ private:
         return step == engine_.rules.schedule.steps || (every > 0 && step % every == 0);
     }
     [[nodiscard]] bool evaluates() const { return inputs_.validation && inputs_.settings.run.evaluate_steps != 0; }
+    // What every worker has room for: on other machines nobody here knows more than that it can do one.
+    [[nodiscard]] int64_t grains_to_evaluate() const {
+        const bool is_elsewhere = team_ != nullptr && team_->machines() == TeamLeader::Machines::their_own;
+        return is_elsewhere ? 1 : engine_.rules.micro_batch_grains;
+    }
     [[nodiscard]] std::optional<double> validation_loss(const StopFlag& stop);
     void after_step(const StepReport& report, const StopFlag& stop);
 
@@ -194,6 +199,8 @@ void Trainer::begin(const StopFlag& stop) {
         team_->begin({.inputs = inputs_,
                       .loader = loader_,
                       .numerics = numerics_.now,
+                      .stop = stop,
+                      .name = folder_.root.string(),
                       .note = [this](const std::string& line) { progress_.note(line); }},
                      engine_);
         team_->fill(engine_, [this] { load_weights(); });
@@ -257,7 +264,7 @@ std::optional<double> Trainer::validation_loss(const StopFlag& stop) {
         return std::nullopt;
     }
     const DoingMeanwhile evaluating(progress_.watch(), RunWatch::Doing::evaluating);
-    const int64_t at_once = engine_.rules.micro_batch_grains * engine_.rules.window.grain_samples;
+    const int64_t at_once = grains_to_evaluate() * engine_.rules.window.grain_samples;
     const auto result = progress_.show_work("validating", "samples", pool_, [&](const LongWork& work) {
         if (team_ != nullptr) {
             return team_->evaluate(*inputs_.validation, at_once, stop, work.told);
@@ -344,7 +351,7 @@ TrainSummary Trainer::run(const StopFlag& stop) {
     summary_.step = engine_.state.step;
     summary_.tokens = engine_.state.tokens;
     if (team_ != nullptr) {
-        team_->end();
+        team_->end(summary_.end == TrainSummary::End::done ? TeamLeader::How::done : TeamLeader::How::stopped);
     }
     return summary_;
 }

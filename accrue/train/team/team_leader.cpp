@@ -11,6 +11,7 @@
 #include "accrue/train/run_facts.h"
 #include "accrue/train/team/packet.h"
 #include "accrue/train/team/serve_state.h"
+#include "accrue/train/team/worker_share.h"
 
 namespace accrue {
 namespace {
@@ -19,26 +20,21 @@ using Json = nlohmann::ordered_json;
 
 constexpr auto kLook = std::chrono::milliseconds(50);
 
-// What a mesh keeps (gloo_mesh.h), and calls on their way.
-int64_t exchange_bytes(int64_t elements) {
-    return elements * static_cast<int64_t>(sizeof(int64_t)) + (int64_t{32} << 20);
-}
 const StopFlag kNeverStop{false};
 
 }  // namespace
 
 Settings TeamLeader::settings_of_worker(Settings settings, const ModelSpec& model) const {
+    if (options_.machines == Machines::their_own) {
+        return settings;
+    }
     const MemoryBound all = budget_of(settings, memory_of_machine());
     const int64_t share = all.bytes / options_.workers;
-    const int64_t exchange = options_.workers > 1 ? exchange_bytes(model.parameters().gradient_elements) : int64_t{0};
-    if (share <= exchange) {
-        throw Error(cat(all.reason, ", of which each of ", options_.workers, " workers has ", format_bytes(share),
-                        ", but the exchange of their sums alone takes ", format_bytes(exchange),
-                        " of each. Give more memory, or take fewer workers."));
-    }
-    settings.compute.memory = ByteSize{.text = std::to_string(share - exchange), .bytes = share - exchange};
-    settings.compute.threads = options_.threads_each;
-    return settings;
+    return settings_within(
+        {.bytes = share,
+         .threads = options_.threads_each,
+         .reason = cat(all.reason, ", of which each of ", options_.workers, " workers has ", format_bytes(share))},
+        settings, model);
 }
 
 void TeamLeader::begin(const Run& run, Engine& engine) {
@@ -58,10 +54,29 @@ std::unique_ptr<Kernels> TeamLeader::make_kernels(Arena& arena) {
 std::string TeamLeader::job() {
     const RunInputs& inputs = run_->inputs;
     return encoded(
-        {.words = {{"settings", to_toml(settings_of_worker(inputs.settings, *inputs.model))},
+        {.words = {{"term", desk_.term()},
+                   {"run", run_->name},
+                   {"plans_itself", options_.machines == Machines::their_own},
+                   {"settings", to_toml(settings_of_worker(inputs.settings, *inputs.model))},
                    {"settings_to_plan", to_toml(settings_of_worker(settings_to_plan(inputs), *inputs.model))},
                    {"longest_sample", inputs.longest_sample()},
                    {"config_json", inputs.model->config_json()}}});
+}
+
+// A worker that only its own machine can reach, and others that are elsewhere, would never meet.
+void TeamLeader::welcome(const std::string& worker, const std::string& address) {
+    const auto is_own = [](const std::string& each) { return each.starts_with("127.") || each == "::1"; };
+    const std::lock_guard lock(mutex_);
+    for (const std::string& member : desk_.standing().members) {
+        const auto other = addresses_.find(member);
+        if (member != worker && other != addresses_.end() && is_own(other->second) != is_own(address)) {
+            throw Error(cat("the others meet worker ", worker, " at ", address, " and worker ", member, " at ",
+                            other->second, ", of which ", is_own(address) ? address : other->second,
+                            " leads nobody from one machine to another. Let workers on the coordinator's machine join "
+                            "by the address that all others use, or say it with --address."));
+        }
+    }
+    addresses_[worker] = address;
 }
 
 void TeamLeader::check_numerics(const std::string& worker, const std::string& record) const {
@@ -76,6 +91,7 @@ void TeamLeader::check_numerics(const std::string& worker, const std::string& re
 
 std::string TeamLeader::answer(const std::string& worker, const std::string& subject, const std::string& question) {
     if (subject == "job") {
+        welcome(worker, decoded(question).words.value("address", std::string()));
         return job();
     }
     if (subject == "numerics") {
@@ -114,6 +130,9 @@ std::string TeamLeader::answer(const std::string& worker, const std::string& sub
 
 void TeamLeader::look_after() {
     const std::lock_guard lock(look_mutex_);  // whoever reads the state waits, and looks, too
+    if (run_->stop && desk_.standing().present == 0) {
+        throw StoppedWithoutWorkers();
+    }
     for (const auto& all : {workforce_.look_after(), desk_.take_news()}) {
         for (const std::string& news : all) {
             run_->note(news);
@@ -371,9 +390,9 @@ Packet TeamLeader::next_range(const Packet& question) {
     return packet;
 }
 
-void TeamLeader::end() {
+void TeamLeader::end(How how) {
     close_session();
-    (void)set_task({{"do", "end"}});
+    (void)set_task({{"do", "end"}, {"is_done", how == How::done}});
     workforce_.end();
 }
 

@@ -24,7 +24,13 @@ public:
     StateLost() : Error("all workers that had the state of the run are gone") {}
 };
 
-// What starts workers, and looks whether they are well: where they are processes of this machine.
+// The run is to stop, and nobody is there who has its state: what is on disk is what there is.
+class StoppedWithoutWorkers final : public Error {
+public:
+    StoppedWithoutWorkers() : Error("the run was stopped while no worker was there") {}
+};
+
+// Where workers come from, and whether they are well.
 class Workforce {
 public:
     virtual ~Workforce() = default;
@@ -42,9 +48,12 @@ public:
 // reads the state where the run wants to keep it. Computes nothing itself.
 class TeamLeader final : public Answers {
 public:
+    // Where workers compute: they share out this machine, or each has another one and plans for itself.
+    enum class Machines { this_one, their_own };
     struct Options {
         int64_t workers = 1;
-        int64_t threads_each = 1;
+        int64_t threads_each = 1;  // on this machine
+        Machines machines = Machines::this_one;
     };
     // All must outlive it.
     TeamLeader(CoordinatorDesk& desk, Workforce& workforce, const Options& options)
@@ -55,6 +64,8 @@ public:
         const RunInputs& inputs;
         const Loader& loader;
         const Numerics& numerics;
+        const StopFlag& stop;
+        std::string name = {};  // of the run, for people
         std::function<void(const std::string& line)> note;
     };
     // Starts the workers. `engine` is on `kernels`, which were made by make_kernels().
@@ -68,14 +79,17 @@ public:
     // As evaluate_unless_stopped() (evaluate.h).
     [[nodiscard]] std::optional<Evaluation> evaluate(const Dataset& data, int64_t samples_at_once, const StopFlag& stop,
                                                      const std::function<void(int64_t done, int64_t total)>& told);
-    void end();
+    // Tells all workers that the run has ended, and waits until they know.
+    enum class How { done, stopped };
+    void end(How how);
 
     [[nodiscard]] std::string answer(const std::string& worker, const std::string& subject,
                                      const std::string& question) override;
 
-    // The settings as the workers get them: each has its share of the machine, and of its memory what an exchange leaves. An
-    // Error if that is nothing.
+    // The settings as the workers get them: of this machine each has its share, an Error if that is too little; on a machine of
+    // its own it finds out itself what it may use.
     [[nodiscard]] Settings settings_of_worker(Settings settings, const ModelSpec& model) const;
+    [[nodiscard]] Machines machines() const { return options_.machines; }
 
 private:
     // Some samples of the validation data, and what became of them.
@@ -107,6 +121,7 @@ private:
     void add_measured(StepReport& report);
     [[nodiscard]] Packet next_range(const Packet& question);
     [[nodiscard]] std::string job();
+    void welcome(const std::string& worker, const std::string& address);
     void check_numerics(const std::string& worker, const std::string& record) const;
 
     CoordinatorDesk& desk_;
@@ -122,6 +137,7 @@ private:
     std::mutex mutex_;                                        // of what follows, and of the data
     std::map<std::string, nlohmann::ordered_json> measured_;  // by worker, of the step that is computed
     int64_t measured_step_ = 0;
+    std::map<std::string, std::string> addresses_;  // of workers, at which others meet them
     std::map<std::string, std::pair<double, int64_t>> exchanged_before_;
     Validation validation_;
 };

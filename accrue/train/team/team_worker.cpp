@@ -5,6 +5,10 @@
 #include <chrono>
 #include <cstring>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
 #include "accrue/base/temporary_folder.h"
@@ -22,6 +26,7 @@
 #include "accrue/train/team/remote_batches.h"
 #include "accrue/train/team/serve_state.h"
 #include "accrue/train/team/state_parts.h"
+#include "accrue/train/team/worker_share.h"
 
 namespace accrue {
 namespace {
@@ -39,13 +44,30 @@ Settings settings_of_text(const std::string& toml) {
 
 // What the leader says of the run.
 struct Job {
-    explicit Job(const Json& words)
-        : settings(settings_of_text(words.at("settings"))),
+    Job(const Json& words, const TeamWorkerOptions& options)
+        : term(words.at("term")),
+          settings(settings_of_text(words.at("settings"))),
           to_plan(settings_of_text(words.at("settings_to_plan"))),
           longest(words.at("longest_sample")),
           model(known_families().parse(words.at("config_json").get<std::string>(), "the model of the run's leader",
-                                       longest)) {}
+                                       longest)) {
+        options.note(cat("joining run ", words.at("run").get<std::string>(), ": ", name_of(settings.model), ", ",
+                         model->parameters().elements(), " parameters"));
+        if (words.at("plans_itself")) {
+            settings = on_this_machine(settings, options);
+            to_plan = on_this_machine(to_plan, options);
+        }
+    }
 
+    // Nobody else is on it, or they have said how much each may use.
+    [[nodiscard]] Settings on_this_machine(Settings of_run, const TeamWorkerOptions& options) const {
+        of_run.compute.memory = options.memory ? options.memory : of_run.compute.memory;
+        const MemoryBound bound = budget_of(of_run, memory_of_machine());
+        const int64_t threads = options.threads > 0 ? options.threads : of_run.compute.threads;
+        return settings_within({.bytes = bound.bytes, .threads = threads, .reason = bound.reason}, of_run, *model);
+    }
+
+    int64_t term;
     Settings settings;
     Settings to_plan;
     int64_t longest;
@@ -76,7 +98,9 @@ public:
     TeamWorker(Link& link, const TeamWorkerOptions& options)
         : link_(link),
           options_(options),
-          job_(decoded(link.ask("job", encoded({.words = {{"worker", options.name}}}))).words),
+          job_(decoded(link.ask("job", encoded({.words = {{"worker", options.name}, {"address", options.address}}})))
+                   .words,
+               options),
           pool_(static_cast<int>(job_.settings.compute.threads)),
           plan_(job_.to_plan, job_.model, job_.longest, pool_.threads()),
           arena_(make_backing(device_of(job_.settings.compute), plan_.address_bytes())),
@@ -89,15 +113,16 @@ public:
           linked_(link, membership_) {
         engine_.choose(plan_.plan().choices);
         engine_.rules.micro_batch_grains = plan_.plan().micro_batch_grains;
+        options_.note(fmt::format("{}; memory planned: {}", kernels_->description(), format_bytes(plan_.peak_bytes())));
         rehearse(engine_, job_.longest);
     }
 
-    void run();
+    [[nodiscard]] WorkEnd run();
 
 private:
     [[nodiscard]] std::unique_ptr<Kernels> make_kernels_in_memory();
-    // False when the run has ended.
-    bool work_in_roster(const Roster& roster);
+    // Until the run has ended.
+    void work_in_roster(const Roster& roster);
     void level_out(const Roster& roster);
     void take_standing(int64_t from, const Roster& roster, const std::string& standing);
     void share_state(int64_t from);
@@ -127,6 +152,7 @@ private:
     bool has_state_ = false;
     bool was_in_roster_ = false;  // with this state: what the sums hold was computed there, or was the leader's
     std::string said_of_step_;    // of the newest one
+    std::optional<WorkEnd> end_;
 };
 
 std::unique_ptr<Kernels> TeamWorker::make_kernels_in_memory() {
@@ -137,24 +163,30 @@ std::unique_ptr<Kernels> TeamWorker::make_kernels_in_memory() {
     return make_kernels(device_of(job_.settings.compute), pool_, arena_);
 }
 
-void TeamWorker::run() {
-    for (bool goes_on = true; goes_on;) {
+WorkEnd TeamWorker::run() {
+    options_.note("waiting for the others");
+    while (!end_) {
         const Roster& last = membership_.roster();
         const Roster roster = link_.meet({.worker = options_.name,
                                           .term = last.term,
                                           .roster = last.number,
                                           .step = has_state_ ? engine_.state.step : -1});
+        if (roster.term != job_.term) {
+            throw LedAnew();
+        }
         membership_.enter(roster);
+        options_.note(fmt::format("workers now: {}", fmt::join(roster.workers, ", ")));
         try {
-            goes_on = work_in_roster(roster);
+            work_in_roster(roster);
         } catch (const RosterChanged&) {
             // All meet again; the own sums are as they were.
         }
         mesh_.reset();
     }
+    return *end_;
 }
 
-bool TeamWorker::work_in_roster(const Roster& roster) {
+void TeamWorker::work_in_roster(const Roster& roster) {
     mesh_ = connect_mesh(
         device_, link_,
         {.term = roster.term, .roster = roster.number, .rank = roster.rank, .size = std::ssize(roster.workers)});
@@ -166,7 +198,8 @@ bool TeamWorker::work_in_roster(const Roster& roster) {
         const Json words = Json::parse(task.words);
         if (words.at("do") == "end") {
             link_.leave();
-            return false;
+            end_ = words.value("is_done", true) ? WorkEnd::done : WorkEnd::stopped;
+            return;
         }
         const std::string said = carry_out(task.number, words, roster);
         (void)link_.done(membership_.next_call(), task.number, said);
@@ -189,8 +222,14 @@ void TeamWorker::spread(int64_t from, bool shares_state, const Roster& roster) {
         roster.rank == from ? Json{{"facts", standing_of(engine_)}, {"said", said_of_step_}}.dump() : "";
     broadcast_bytes(*mesh_, from, standing);
     if (shares_state) {
+        if (roster.rank != from) {
+            options_.note("getting the run's weights and moments");
+        }
         has_state_ = false;  // until all of it is there
         share_state(from);
+        if (std::ssize(roster.workers) > 1) {
+            options_.note(roster.rank == from ? "the others have the run's weights and moments" : "they are here");
+        }
     }
     take_standing(from, roster, standing);
     has_state_ = true;
@@ -332,8 +371,8 @@ void TeamWorker::validate() {
 
 }  // namespace
 
-void work_for_team(Link& link, const TeamWorkerOptions& options) {
-    TeamWorker(link, options).run();
+WorkEnd work_for_team(Link& link, const TeamWorkerOptions& options) {
+    return TeamWorker(link, options).run();
 }
 
 }  // namespace accrue

@@ -1,0 +1,180 @@
+#include "accrue/cli/join_run.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "accrue/base/clock.h"
+#include "accrue/base/error.h"
+#include "accrue/cli/listening.h"
+#include "accrue/cli/signals.h"
+#include "accrue/dist/grpc_link.h"
+#include "accrue/dist/own_address.h"
+#include "accrue/observe/status_line.h"
+#include "accrue/train/team/team_worker.h"
+
+namespace accrue {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLook{50};
+constexpr milliseconds kPauseBetweenTries{500};
+constexpr milliseconds kLongestTry{5000};
+// Of one that was reached; then it is looked for anew.
+constexpr milliseconds kMostPatienceOfLink{60'000};
+
+void say(const std::string& line) {
+    show(stdout, line + "\n");
+}
+
+std::string unique_name() {
+    std::array<unsigned char, 3> bytes{};
+    if (getrandom(bytes.data(), bytes.size(), 0) != std::ssize(bytes)) {
+        throw Error("the system gives no random bytes, from which a worker's name is made. Give it one with --name.");
+    }
+    const std::string host = host_name();
+    return fmt::format("{}-{:02x}{:02x}{:02x}", host.empty() ? "worker" : host, bytes[0], bytes[1], bytes[2]);
+}
+
+// Leaves the run and ends the process as soon as a signal asks for it. What was computed of the open window is lost with it, and
+// nothing else: others compute it again.
+class Leaver {
+public:
+    explicit Leaver(const StopFlag& stop) : thread_([this, &stop](const std::stop_token& ends) { run(stop, ends); }) {}
+
+    void use(Link& link) {
+        const std::lock_guard lock(mutex_);
+        link_ = &link;
+    }
+    void forget() {
+        const std::lock_guard lock(mutex_);
+        link_ = nullptr;
+    }
+
+private:
+    void run(const StopFlag& stop, const std::stop_token& ends) {
+        while (!stop && !ends.stop_requested()) {
+            std::this_thread::sleep_for(kLook);
+        }
+        if (!stop) {
+            return;
+        }
+        const std::lock_guard lock(mutex_);
+        if (link_ == nullptr) {
+            end_by_signal();
+        }
+        say("leaving the run: others compute what was begun here");
+        try {
+            link_->leave();
+        } catch (const Error&) {  // NOLINT(bugprone-empty-catch): nobody is there to hear it
+        }
+        std::_Exit(static_cast<int>(ExitCode::done));
+    }
+
+    std::mutex mutex_;
+    Link* link_ = nullptr;
+    std::jthread thread_;  // after all that it uses
+};
+
+// A link while it can be left.
+class LinkInUse {
+public:
+    LinkInUse(Leaver& leaver, const GrpcLinkOptions& options) : leaver_(leaver), link_(options) { leaver_.use(link_); }
+    ~LinkInUse() { leaver_.forget(); }
+    LinkInUse(const LinkInUse&) = delete;
+    LinkInUse& operator=(const LinkInUse&) = delete;
+
+    [[nodiscard]] GrpcLink& link() { return link_; }
+
+private:
+    Leaver& leaver_;
+    GrpcLink link_;
+};
+
+// The address of this machine from which it reaches the coordinator.
+std::string wait_for_coordinator(const WorkCommand& command) {
+    const NetworkAddress address = network_address_of(command.join);
+    const auto start = Clock::now();
+    std::string told;
+    while (true) {
+        const Reached reached = reach(address, kLongestTry);
+        if (!reached.own_address.empty()) {
+            return reached.own_address;
+        }
+        if (seconds_since(start) >= command.patience_seconds) {
+            throw Error(cat("the coordinator at ", command.join, " was not reached for ", command.patience_seconds,
+                            " s (", reached.why_not,
+                            "). Is accrue serve running there, is the address right, and does no firewall close port ",
+                            address.port, "? --patience says how long to try."));
+        }
+        if (reached.why_not != told) {
+            told = reached.why_not;
+            say(cat("waiting for the coordinator at ", command.join, " (", told, "), for ", command.patience_seconds,
+                    " s at most"));
+        }
+        std::this_thread::sleep_for(kPauseBetweenTries);
+    }
+}
+
+// What became of one stay with a coordinator.
+enum class Stay { ended, lost };
+
+Stay stay(const WorkCommand& command, const std::string& name, Leaver& leaver) {
+    const std::string reached_from = wait_for_coordinator(command);
+    bool was_heard = false;
+    LinkInUse used(
+        leaver, {.address = command.join,
+                 .worker = name,
+                 .terms = {.program_version = program_version(), .run = command.run, .token = token_of_environment()},
+                 .safety = {.certificates = command.certificates, .insecure_network = command.insecure_network},
+                 .patience = std::min(milliseconds(1000 * command.patience_seconds), kMostPatienceOfLink)});
+    TeamWorkerOptions options{.name = name,
+                              .address = command.address.empty() ? reached_from : command.address,
+                              .memory = command.memory.empty() ? std::nullopt : parse_byte_size(command.memory),
+                              .threads = command.threads};
+    options.note = [&](const std::string& line) {
+        was_heard = true;
+        say(line);
+    };
+    say(cat("worker ", name, ", met by others at ", options.address));
+    try {
+        const WorkEnd end = work_for_team(used.link(), options);
+        say(end == WorkEnd::done ? "the run has ended: all its steps are done"
+                                 : "the run was stopped, and its leader has saved it");
+        return Stay::ended;
+    } catch (const CoordinatorLost& lost) {
+        if (!was_heard) {
+            throw;
+        }
+        say(cat("the connection is lost: ", lost.what()));
+    } catch (const LedAnew&) {
+        say("the run is led anew: joining again");
+    } catch (const Error&) {
+        try {
+            used.link().leave();
+        } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the first one says more
+        }
+        throw;
+    }
+    return Stay::lost;
+}
+
+}  // namespace
+
+ExitCode join_run(const WorkCommand& command) {
+    Leaver leaver(stop_on_signals());
+    const std::string name = command.name.empty() ? unique_name() : command.name;
+    while (stay(command, name, leaver) == Stay::lost) {
+    }
+    return ExitCode::done;
+}
+
+}  // namespace accrue

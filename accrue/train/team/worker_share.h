@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "accrue/model/model_spec.h"
+#include "accrue/train/settings.h"
+
+namespace accrue {
+
+// What a worker may use of the machine that it is on.
+struct WorkerShare {
+    int64_t bytes = 0;
+    int64_t threads = 0;  // 0 = all
+    std::string reason;   // for an error: why it is not more bytes
+};
+
+// The settings by which a worker plans: within its share, of which an exchange with others keeps some. An Error if that is all.
+// Only what changes no bit is decided here; all else is the same for every worker.
+[[nodiscard]] Settings settings_within(const WorkerShare& share, Settings settings, const ModelSpec& model);
+
+}  // namespace accrue
