@@ -18,7 +18,6 @@ namespace accrue {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 // Of this user alone: others may write into the folder for temporary files, too.
 fs::path own_folder() {
@@ -83,7 +82,7 @@ std::optional<Found> found_in(const fs::path& file) {
     } catch (const Error&) {  // it has just gone
         return std::nullopt;
     }
-    const Json words = Json::parse(text, nullptr, false);
+    const nlohmann::json words = nlohmann::json::parse(text, nullptr, false);
     if (!words.is_object()) {
         return std::nullopt;
     }
@@ -105,11 +104,11 @@ LocalMeeting::LocalMeeting(const std::string& job, const MeetingPoint& point) : 
         throw Error(cat("process ", other->process, " leads the job \"", job,
                         "\" already: two processes cannot both be its number 0."));
     }
-    const Json words = {{"address", point.address},
-                        {"run", point.run},
-                        {"token", point.token},
-                        {"process", getpid()},
-                        {"began", beginning_of(getpid())}};
+    const nlohmann::json words = {{"address", point.address},
+                                  {"run", point.run},
+                                  {"token", point.token},
+                                  {"process", getpid()},
+                                  {"began", beginning_of(getpid())}};
     write_text(file_, words.dump());
 }
 

@@ -85,9 +85,13 @@ Leadership::Leadership(Etcd& etcd, const Options& options, const Won& won)
       options_(options),
       won_(won),
       valid_until_(won.asked_at + static_cast<double>(options.lease_seconds)),
-      heartbeat_(std::chrono::milliseconds(1000 * options.lease_seconds / 4), [this] { renew(); }) {}
+      heartbeat_([this] {
+          renew();
+          return std::chrono::milliseconds(1000 * options_.lease_seconds / 4);
+      }) {}
 
 Leadership::~Leadership() {
+    heartbeat_.end();
     try {
         etcd_.end_lease(won_.lease);
     } catch (const Error&) {  // NOLINT(bugprone-empty-catch): it ends by itself
@@ -104,11 +108,11 @@ void Leadership::renew() {
     }
 }
 
-void Leadership::commit(int64_t step) {
+void Leadership::put(const char* what, int64_t number) {
     require();
     try {
         if (!etcd_.put_if({{.key = key_of(options_.run, "leader"), .revision = won_.revision}},
-                          {{.key = key_of(options_.run, "step"), .text = std::to_string(step)}})) {
+                          {{.key = key_of(options_.run, what), .text = std::to_string(number)}})) {
             note_loss("another one has taken over");
         }
     } catch (const EtcdSilent& silent) {
@@ -119,6 +123,10 @@ void Leadership::commit(int64_t step) {
 
 int64_t Leadership::committed_step() const {
     return number_of(etcd_.get(key_of(options_.run, "step")), -1);
+}
+
+int64_t Leadership::ended_after() const {
+    return number_of(etcd_.get(key_of(options_.run, "ended")), 0);
 }
 
 void Leadership::require() const {

@@ -48,9 +48,12 @@ public:
     [[nodiscard]] int64_t lease() const { return won_.lease; }
     // What is kept of a run: its step that counts, under the term of whoever put it. Throws LeadershipLost where this one does not lead
     // any more, or may not, because no etcd answers.
-    void commit(int64_t step);
+    void commit(int64_t step) { put("step", step); }
     // The step that counts; -1 = none yet.
     [[nodiscard]] int64_t committed_step() const;
+    // The same of a run that has come to its end, and its last step; 0 = none has yet.
+    void note_end(int64_t step) { put("ended", step); }
+    [[nodiscard]] int64_t ended_after() const;
     // Throws LeadershipLost where this one has found out that it does not lead any more, or has not heard of its lease until it must
     // have ended.
     void require() const;
@@ -65,6 +68,7 @@ private:
     Leadership(Etcd& etcd, const Options& options, const Won& won);
     [[nodiscard]] static std::unique_ptr<Leadership> try_to_win(Etcd& etcd, const Options& options);
     void renew();
+    void put(const char* what, int64_t number);
     void note_loss(const std::string& why);
 
     Etcd& etcd_;

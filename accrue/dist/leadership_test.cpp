@@ -121,6 +121,9 @@ TEST_F(LeadershipTest, OneLeadsAndTheNextHasAHigherTerm) {
     EXPECT_EQ(second->committed_step(), 7);
     second->commit(8);
     EXPECT_EQ(second->committed_step(), 8);
+    EXPECT_EQ(second->ended_after(), 0);
+    second->note_end(9);
+    EXPECT_EQ(second->ended_after(), 9);
 }
 
 TEST_F(LeadershipTest, OfManyAtOnceOneWins) {
