@@ -164,8 +164,12 @@ OpenedRun wait_for_run(const TrainCommand& command, Standby& standby) {
     while (true) {
         standby.leadership().require();
         try {
-            return std::filesystem::exists(folder.settings()) ? open_continued_run(command, folder.root)
-                                                              : open_new_run(command);
+            if (!std::filesystem::exists(folder.settings())) {
+                return open_new_run(command);
+            }
+            TrainCommand continued = command;
+            std::erase_if(continued.overrides, [](const std::string& each) { return each.starts_with("run.folder="); });
+            return open_continued_run(continued, folder.root);
         } catch (const RunInUse& use) {
             if (!std::exchange(is_told, true)) {
                 show(stdout, cat("waiting: ", use.what(), "\n"));
