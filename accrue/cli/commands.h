@@ -23,6 +23,7 @@ struct TrainCommand {
     bool accept_other_bits = false;
     int64_t workers = 0;  // processes that compute; 0 = this one does
     std::string listen;   // host:port where workers of other machines join; "" = none do
+    std::string etcd;     // by which several stand by to lead the run; "" = this one leads it
 };
 [[nodiscard]] ExitCode run_train(const TrainCommand& command);
 

@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
+#include <sstream>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 #include <sys/random.h>
@@ -30,6 +32,8 @@ constexpr milliseconds kPauseBetweenTries{500};
 constexpr milliseconds kLongestTry{5000};
 // Of one that was reached; then it is looked for anew.
 constexpr milliseconds kMostPatienceOfLink{60'000};
+// Where another may lead by then.
+constexpr milliseconds kPatienceWithOneOfSeveral{10'000};
 
 void say(const std::string& line) {
     show(stdout, line + "\n");
@@ -104,24 +108,43 @@ private:
     GrpcLink link_;
 };
 
-// The address of this machine from which it reaches the coordinator.
-std::string wait_for_coordinator(const WorkCommand& command) {
-    const NetworkAddress address = network_address_of(command.join);
+// Those of who leads the run, or may come to.
+std::vector<NetworkAddress> addresses_of(const std::string& list) {
+    std::vector<NetworkAddress> addresses;
+    std::istringstream parts(list);
+    for (std::string part; std::getline(parts, part, ',');) {
+        addresses.push_back(network_address_of(part));
+    }
+    return addresses;
+}
+
+// A coordinator that was reached, and the address of this machine from which it was.
+struct FoundCoordinator {
+    NetworkAddress coordinator;
+    std::string own_address;
+};
+
+FoundCoordinator wait_for_coordinator(const WorkCommand& command) {
+    const std::vector<NetworkAddress> addresses = addresses_of(command.join);
     const auto start = Clock::now();
     std::string told;
     while (true) {
-        const Reached reached = reach(address, kLongestTry);
-        if (!reached.own_address.empty()) {
-            return reached.own_address;
+        std::string why_not;
+        for (const NetworkAddress& address : addresses) {
+            const Reached reached = reach(address, kLongestTry);
+            if (!reached.own_address.empty()) {
+                return {.coordinator = address, .own_address = reached.own_address};
+            }
+            why_not += cat(why_not.empty() ? "" : "; ", addresses.size() > 1 ? cat(text_of(address), ": ") : "",
+                           reached.why_not);
         }
         if (seconds_since(start) >= command.patience_seconds) {
             throw Error(cat("the coordinator at ", command.join, " was not reached for ", command.patience_seconds,
-                            " s (", reached.why_not,
-                            "). Is accrue serve running there, is the address right, and does no firewall close port ",
-                            address.port, "? --patience says how long to try."));
+                            " s (", why_not, "). Is accrue serve running there, is the address right, and does no ",
+                            "firewall close port ", addresses.front().port, "? --patience says how long to try."));
         }
-        if (reached.why_not != told) {
-            told = reached.why_not;
+        if (why_not != told) {
+            told = why_not;
             say(cat("waiting for the coordinator at ", command.join, " (", told, "), for ", command.patience_seconds,
                     " s at most"));
         }
@@ -133,16 +156,18 @@ std::string wait_for_coordinator(const WorkCommand& command) {
 enum class Stay { ended, lost };
 
 Stay stay(const WorkCommand& command, const std::string& name, Leaver& leaver) {
-    const std::string reached_from = wait_for_coordinator(command);
+    const FoundCoordinator found = wait_for_coordinator(command);
     bool was_heard = false;
     LinkInUse used(
-        leaver, {.address = command.join,
+        leaver, {.address = text_of(found.coordinator),
                  .worker = name,
                  .terms = {.program_version = program_version(), .run = command.run, .token = token_of_environment()},
                  .safety = {.certificates = command.certificates, .insecure_network = command.insecure_network},
-                 .patience = std::min(milliseconds(1000 * command.patience_seconds), kMostPatienceOfLink)});
+                 .patience = std::min(
+                     milliseconds(1000 * command.patience_seconds),
+                     command.join.find(',') == std::string::npos ? kMostPatienceOfLink : kPatienceWithOneOfSeveral)});
     TeamWorkerOptions options{.name = name,
-                              .address = command.address.empty() ? reached_from : command.address,
+                              .address = command.address.empty() ? found.own_address : command.address,
                               .memory = command.memory.empty() ? std::nullopt : parse_byte_size(command.memory),
                               .threads = command.threads};
     options.note = [&](const std::string& line) {

@@ -53,6 +53,12 @@ CLI::App* add_serve_command(CLI::App& app, ServeCommand& command, ExitCode& code
         ->default_val(1)
         ->check(CLI::Range(1, 10'000));
     serve
+        ->add_option(
+            "--etcd", command.train.etcd,
+            "Several accrue serve of one job, whose run.folder all can reach: one leads, the others stand by, and take "
+            "over when it is gone; they agree in this etcd (more than one, with commas between)")
+        ->type_name("URL");
+    serve
         ->add_option("--make-certificates", command.make_certificates,
                      "Write the certificates of a coordinator and its workers into a new folder, and nothing else")
         ->type_name("FOLDER");

@@ -1,7 +1,8 @@
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <limits>
+#include <filesystem>
+#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -9,12 +10,13 @@
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
 #include "accrue/cli/listening.h"
-#include "accrue/cli/remote_workers.h"
 #include "accrue/cli/signals.h"
+#include "accrue/cli/standby.h"
+#include "accrue/cli/team_training.h"
 #include "accrue/cli/tokenizing_report.h"
-#include "accrue/cli/worker_processes.h"
 #include "accrue/kernels/gpus.h"
 #include "accrue/train/settings_words.h"
+#include "accrue/train/team/team_leader.h"
 #include "accrue/train/trainer.h"
 
 namespace accrue {
@@ -82,54 +84,6 @@ void settle_for_workers(Settings::Compute& compute) {
     }
 }
 
-// Who was told by another start of the leader what the run is belongs to another term.
-int64_t new_term() {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-        .count();
-}
-
-template <class Workers>
-TrainSummary train_by(Workers& workers, TeamLeader& leader, const RunInputs& inputs, RunClaim& claim,
-                      Progress& progress, const StopFlag& stop, TrainOptions options) {
-    options.team = &leader;
-    try {
-        const TrainSummary summary = train(inputs, claim, progress, stop, options);
-        workers.close();  // while the leader is there to answer
-        return summary;
-    } catch (...) {
-        workers.close();
-        throw;
-    }
-}
-
-// By processes of this machine, which share it out.
-TrainSummary train_by_processes(int64_t workers, const RunInputs& inputs, RunClaim& claim, Progress& progress,
-                                const StopFlag& stop, const TrainOptions& options) {
-    const Settings& settings = inputs.settings;
-    const int64_t threads = Pool(static_cast<int>(settings.compute.threads)).threads();
-    CoordinatorDesk desk({.term = new_term(),
-                          .silence_seconds = static_cast<double>(settings.workers.heartbeat_seconds),
-                          .least_workers = workers});
-    WorkerProcesses processes(desk, claim.folder().root.string(), workers);
-    TeamLeader leader(desk, processes, {.workers = workers, .threads_each = std::max<int64_t>(1, threads / workers)});
-    return train_by(processes, leader, inputs, claim, progress, stop, options);
-}
-
-// By whoever joins, on machines of their own: what is planned here is only what each of them plans again.
-TrainSummary train_by_others(int64_t workers, GrpcServerOptions listening, const RunInputs& inputs, RunClaim& claim,
-                             Progress& progress, const StopFlag& stop, TrainOptions options) {
-    constexpr int64_t kMoreThanAnyMachineHas = int64_t{1} << 50;
-    options.memory = [] { return MemoryBound{.bytes = kMoreThanAnyMachineHas, .reason = "other machines compute"}; };
-    listening.terms.run = claim.folder().root.string();
-    CoordinatorDesk desk({.term = new_term(),
-                          .silence_seconds = static_cast<double>(inputs.settings.workers.heartbeat_seconds),
-                          .least_workers = workers,
-                          .gather_seconds = std::numeric_limits<double>::infinity()});
-    RemoteWorkers others(desk, std::move(listening), workers);
-    TeamLeader leader(desk, others, {.workers = workers, .machines = TeamLeader::Machines::their_own});
-    return train_by(others, leader, inputs, claim, progress, stop, options);
-}
-
 // With nothing to save.
 class StoppedEarly final : public Error {
 public:
@@ -138,14 +92,10 @@ public:
 
 // train(), whose errors say how the run goes on.
 TrainSummary train_or_tell(const RunInputs& inputs, RunClaim& claim, Progress& progress, const StopFlag& stop,
-                           const TrainOptions& options, int64_t workers,
-                           const std::optional<GrpcServerOptions>& listening) {
+                           const TrainOptions& options, const TeamTraining& team) {
     try {
-        if (listening) {
-            return train_by_others(workers, *listening, inputs, claim, progress, stop, options);
-        }
-        return workers > 0 ? train_by_processes(workers, inputs, claim, progress, stop, options)
-                           : train(inputs, claim, progress, stop, options);
+        return team.workers > 0 ? train_by_team(team, inputs, claim, progress, stop, options)
+                                : train(inputs, claim, progress, stop, options);
     } catch (const StoppedWithoutWorkers&) {
         const std::string way = way_on(progress.watch(), claim.folder());
         throw StoppedEarly(way.empty() ? "Stopped before the first step. Start again with the same command."
@@ -157,36 +107,108 @@ TrainSummary train_or_tell(const RunInputs& inputs, RunClaim& claim, Progress& p
     }
 }
 
+struct OpenedRun {
+    RunClaim claim;
+    Settings settings;
+};
+
+std::vector<std::string> overrides_of(const TrainCommand& command) {
+    std::vector<std::string> overrides = command.overrides;
+    if (!command.memory.empty()) {
+        overrides.push_back("compute.memory=\"" + command.memory + "\"");
+    }
+    return overrides;
+}
+
+OpenedRun open_new_run(const TrainCommand& command) {
+    const Overwrite overwrite = command.overwrite ? Overwrite::yes : Overwrite::no;
+    Settings settings = read_settings(command.settings_file, overrides_of(command));
+    return {.claim = RunClaim::of_new_run(settings, command.settings_file, overwrite), .settings = settings};
+}
+
+OpenedRun open_continued_run(const TrainCommand& command, const std::filesystem::path& folder) {
+    RunClaim claim = RunClaim::of_run(folder, command.overwrite ? Overwrite::yes : Overwrite::no);
+    Settings settings = claim.settings(overrides_of(command));
+    check_inputs_stay(settings, {}, claim.folder());
+    if (!claim.folder().has_checkpoints()) {
+        show(stdout, cat(folder.string(), " has no checkpoint yet: the run starts from the beginning\n"));
+    }
+    return {.claim = std::move(claim), .settings = settings};
+}
+
+OpenedRun open_run(const TrainCommand& command) {
+    return command.resume.empty() ? open_new_run(command) : open_continued_run(command, command.resume);
+}
+
+// The same for each that stands by, whichever led before.
+Standby::Options standby_options(const TrainCommand& command) {
+    if (!command.resume.empty() || command.overwrite) {
+        throw Error(cat(
+            "--etcd goes on with the run in run.folder where there is one, and begins it where there is none: leave ",
+            command.overwrite ? "--overwrite" : "--resume", " out."));
+    }
+    const Settings settings = read_settings(command.settings_file, overrides_of(command));
+    if (settings.run.folder.empty()) {
+        throw Error("--etcd needs run.folder, a folder that all who stand by can reach: it is also the run's name.");
+    }
+    return {.etcd = {.endpoints = command.etcd, .certificates = settings.workers.certificates},
+            .run = settings.run.folder,
+            .settings = to_toml(settings),
+            .lease_seconds = settings.workers.heartbeat_seconds};
+}
+
+// Whoever led before may still be about to let go of the folder.
+OpenedRun wait_for_run(const TrainCommand& command, Standby& standby) {
+    const RunFolder folder{read_settings(command.settings_file, overrides_of(command)).run.folder};
+    bool is_told = false;
+    while (true) {
+        standby.leadership().require();
+        try {
+            if (!std::filesystem::exists(folder.settings())) {
+                return open_new_run(command);
+            }
+            TrainCommand continued = command;
+            std::erase_if(continued.overrides, [](const std::string& each) { return each.starts_with("run.folder="); });
+            return open_continued_run(continued, folder.root);
+        } catch (const RunInUse& use) {
+            if (!std::exchange(is_told, true)) {
+                show(stdout, cat("waiting: ", use.what(), "\n"));
+            }
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+}
+
 }  // namespace
 
 ExitCode run_train(const TrainCommand& command) try {
     RunWatch watch;
     const StopMessages messages(watch);
     const StopFlag& stop = stop_on_signals();
-    std::vector<std::string> overrides = command.overrides;
-    if (!command.memory.empty()) {
-        overrides.push_back("compute.memory=\"" + command.memory + "\"");
-    }
-    const Overwrite overwrite = command.overwrite ? Overwrite::yes : Overwrite::no;
-    std::optional<RunClaim> claim;
-    Settings settings;
-    if (command.resume.empty()) {
-        settings = read_settings(command.settings_file, overrides);
-        claim.emplace(RunClaim::of_new_run(settings, command.settings_file, overwrite));
-    } else {
-        claim.emplace(RunClaim::of_run(command.resume, overwrite));
-        settings = claim->settings(overrides);
-        check_inputs_stay(settings, {}, claim->folder());
-        if (!claim->folder().has_checkpoints()) {
-            fmt::print("{} has no checkpoint yet: the run starts from the beginning\n", command.resume);
+    std::optional<Standby> standby;
+    if (!command.etcd.empty()) {
+        standby.emplace(standby_options(command));
+        if (!standby->lead(stop, [](const std::string& line) { show(stdout, line + "\n"); })) {
+            show(stdout, "Stopped while standing by.\n");
+            return ExitCode::stopped;
         }
     }
+    auto [claim, settings] = standby ? wait_for_run(command, *standby) : open_run(command);
+    if (standby && standby->leadership().ended_after() >= settings.schedule.steps) {
+        show(stdout, cat("The run has ended: all its ", settings.schedule.steps, " steps are done.\n"));
+        return ExitCode::done;
+    }
+    TeamTraining team{.workers = command.workers};
     if (command.workers > 0) {
         settle_for_workers(settings.compute);
     }
-    std::optional<GrpcServerOptions> listening;
     if (!command.listen.empty()) {
-        listening = listening_options(command.listen, settings.workers);
+        team.listening = listening_options(command.listen, settings.workers);
+    }
+    TrainOptions options{.other_bits = command.accept_other_bits ? OtherBits::accept : OtherBits::refuse};
+    if (standby) {
+        team.term = standby->leadership().term();
+        options.before_writing = [&](int64_t step) { standby->leadership().commit(step); };
     }
     TokenizingReport tokenizing(stdout);
     const RunInputs inputs =
@@ -197,11 +219,13 @@ ExitCode run_train(const TrainCommand& command) try {
     if (stop) {
         throw StoppedWhileTokenizing();
     }
-    StopMessages::name_run(claim->folder().root);
+    StopMessages::name_run(claim.folder().root);
     Progress progress(stdout, isatty(STDOUT_FILENO) != 0, inputs.settings.schedule.steps, &watch);
-    const TrainOptions options{.other_bits = command.accept_other_bits ? OtherBits::accept : OtherBits::refuse};
-    const TrainSummary summary = train_or_tell(inputs, *claim, progress, stop, options, command.workers, listening);
-    show(stdout, end_text(summary, claim->folder()));
+    const TrainSummary summary = train_or_tell(inputs, claim, progress, stop, options, team);
+    if (standby && summary.end == TrainSummary::End::done) {
+        standby->leadership().note_end(summary.step);
+    }
+    show(stdout, end_text(summary, claim.folder()));
     return summary.end == TrainSummary::End::stopped ? ExitCode::stopped : ExitCode::done;
 } catch (const StoppedWhileTokenizing&) {
     show(stdout, "Stopped before the first step. Start again with the same command.\n");

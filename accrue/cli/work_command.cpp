@@ -60,7 +60,10 @@ std::string host_name() {
 
 CLI::App* add_work_command(CLI::App& app, WorkCommand& command, ExitCode& code) {
     auto* work = app.add_subcommand("work", "Compute for a run that accrue serve leads, on this machine or another");
-    work->add_option("--join", command.join, "Where accrue serve listens")->required()->type_name("ADDRESS:PORT");
+    work->add_option("--join", command.join,
+                     "Where accrue serve listens; where several stand by (--etcd), all, with commas between")
+        ->required()
+        ->type_name("ADDRESS:PORT");
     work->add_option(
             "--memory", command.memory,
             "The most this worker may hold: 16GiB; without, what the run's compute.memory or the machine allows")

@@ -54,8 +54,8 @@ std::string holder_text() {
 std::unique_ptr<FileLock> lock_or_refuse(const RunFolder& folder) {
     auto lock = std::make_unique<FileLock>(folder.lock(), [&] {
         const std::string holder = read_text(folder.lock());
-        throw Error(cat(folder.root.string(), " is in use by ", holder.empty() ? "another process" : holder,
-                        ". Wait until it is done, stop it, or choose another run.folder."));
+        throw RunInUse(cat(folder.root.string(), " is in use by ", holder.empty() ? "another process" : holder,
+                           ". Wait until it is done, stop it, or choose another run.folder."));
     });
     lock->say(holder_text());
     return lock;

@@ -6,12 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "accrue/base/error.h"
 #include "accrue/base/file_lock.h"
 #include "accrue/base/output_path.h"
 #include "accrue/train/run_folder.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {
+
+// Another process works in the folder.
+class RunInUse final : public Error {
+public:
+    using Error::Error;
+};
 
 // A run folder that belongs to this process alone, until this object goes or the process ends, however it ends. Nothing in
 // it changes before begin(): a claim that is given up leaves the folder as it was.

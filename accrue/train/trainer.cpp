@@ -292,6 +292,7 @@ void Trainer::after_step(const StepReport& report, const StopFlag& stop) {
             summary_.end = TrainSummary::End::stopped;
         }
     }
+    options_.before_writing(report.step);
     recorder_.add_step(report, beside);
     summary_.loss_before = summary_.loss_before ? summary_.loss_before : report.loss;
     summary_.loss_after = report.loss ? report.loss : summary_.loss_after;
@@ -311,6 +312,7 @@ void Trainer::stop_here() {
     summary_.grains_of_open_window = engine_.finished_grains();
     const bool is_saved = progress_.watch().saved_step == engine_.state.step || engine_.state.step == 0;
     if (summary_.grains_of_open_window > 0 || !is_saved) {
+        options_.before_writing(engine_.state.step);
         recorder_.save_checkpoint();
     }
 }
@@ -359,6 +361,7 @@ void Trainer::take_steps(const StopFlag& stop) {
     summary_.seconds = recorder_.seconds();
     progress_.finish();
     if (summary_.end == TrainSummary::End::done) {
+        options_.before_writing(engine_.state.step);
         summary_.has_shown_text = recorder_.finish(stop);
     }
 }

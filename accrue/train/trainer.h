@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 
 #include "accrue/observe/progress.h"
@@ -34,6 +36,8 @@ struct TrainOptions {
     OtherBits other_bits = OtherBits::refuse;
     MemorySource memory = {};    // nothing: the device's is asked for
     TeamLeader* team = nullptr;  // whose workers compute; nothing: this process does
+    // Asked before anything of a step that is done is written; where it throws, nothing more is.
+    std::function<void(int64_t step)> before_writing = [](int64_t) {};
 };
 
 // Trains within the memory that compute.memory and the memory source leave, from the newest checkpoint of the claimed folder
