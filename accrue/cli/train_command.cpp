@@ -7,10 +7,10 @@
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
 #include "accrue/cli/signals.h"
+#include "accrue/cli/team_options.h"
 #include "accrue/cli/tokenizing_report.h"
 #include "accrue/cli/worker_processes.h"
-#include "accrue/kernels/gpus.h"
-#include "accrue/train/settings_words.h"
+#include "accrue/observe/run_figures.h"
 #include "accrue/train/trainer.h"
 
 namespace accrue {
@@ -39,6 +39,11 @@ std::string end_text(const TrainSummary& summary, const RunFolder& folder) {
                                    summary.seconds);
     text += change_text("training loss", summary.loss_before, summary.loss_after);
     text += change_text("validation loss", summary.validation_before, summary.validation_after);
+    RunFigures run;
+    (void)read_metrics(folder.metrics(), [&](const MetricsRow& row) { run.add(row); });
+    if (const std::string workers = text_of(run.workers); !workers.empty()) {
+        text += fmt::format("workers: {}\n", workers);
+    }
     text += fmt::format("\nmodel:       {}\nreport:      {}\nmetrics:     {}\ncheckpoints: {}\nsettings:    {}\n",
                         folder.model().string(), folder.report().string(), folder.metrics().string(),
                         folder.checkpoints().string(), folder.settings().string());
@@ -56,26 +61,6 @@ std::string way_on(const RunWatch& watch, const RunFolder& folder) {
     return cat(watch.saved_step >= 0 ? cat("The last checkpoint is whole (step ", watch.saved_step, "): go on with ")
                                      : "There is no checkpoint yet: start again with ",
                "accrue train --resume ", folder.root.string());
-}
-
-// Sums and device as several workers can have them. Left open, the device is the processor.
-void settle_for_workers(Settings::Compute& compute) {
-    if (compute.sums != SumKind::exact) {
-        throw Error(cat("compute.sums is \"", word_of(compute.sums),
-                        "\", but only exact sums of several workers add up alike in every order. Set compute.sums = "
-                        "\"exact\", or leave --workers out."));
-    }
-    if (!compute.device) {
-        compute.device = DeviceName(DeviceKind::cpu);
-        if (!gpus_of_machine().found.empty()) {
-            show(stdout, "Workers compute on processors only so far: the GPU is not used.\n");
-        }
-    }
-    if (compute.device->kind == DeviceKind::cuda) {
-        throw Error(cat("compute.device is \"", text_of(*compute.device),
-                        "\", but workers compute on processors only so far. Set compute.device = \"cpu\", or leave "
-                        "--workers out."));
-    }
 }
 
 TrainSummary train_by_workers(int64_t workers, const RunInputs& inputs, RunClaim& claim, Progress& progress,
@@ -133,7 +118,9 @@ ExitCode run_train(const TrainCommand& command) try {
         }
     }
     if (command.workers > 0) {
-        settle_for_workers(settings.compute);
+        if (settle_for_workers(settings.compute) == GpuUse::left_out) {
+            show(stdout, "Workers compute on processors only so far: the GPU is not used.\n");
+        }
     }
     TokenizingReport tokenizing(stdout);
     const RunInputs inputs =

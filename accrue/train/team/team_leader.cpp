@@ -5,12 +5,12 @@
 #include <cstring>
 #include <thread>
 
-#include "accrue/base/bytes.h"
 #include "accrue/base/clock.h"
 #include "accrue/train/memory_budget.h"
 #include "accrue/train/run_facts.h"
 #include "accrue/train/team/packet.h"
 #include "accrue/train/team/serve_state.h"
+#include "accrue/train/team/worker_share.h"
 
 namespace accrue {
 namespace {
@@ -19,26 +19,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr auto kLook = std::chrono::milliseconds(50);
 
-// What a mesh keeps (gloo_mesh.h), and calls on their way.
-int64_t exchange_bytes(int64_t elements) {
-    return elements * static_cast<int64_t>(sizeof(int64_t)) + (int64_t{32} << 20);
-}
 const StopFlag kNeverStop{false};
 
 }  // namespace
 
 Settings TeamLeader::settings_of_worker(Settings settings, const ModelSpec& model) const {
-    const MemoryBound all = budget_of(settings, memory_of_machine());
-    const int64_t share = all.bytes / options_.workers;
-    const int64_t exchange = options_.workers > 1 ? exchange_bytes(model.parameters().gradient_elements) : int64_t{0};
-    if (share <= exchange) {
-        throw Error(cat(all.reason, ", of which each of ", options_.workers, " workers has ", format_bytes(share),
-                        ", but the exchange of their sums alone takes ", format_bytes(exchange),
-                        " of each. Give more memory, or take fewer workers."));
-    }
-    settings.compute.memory = ByteSize{.text = std::to_string(share - exchange), .bytes = share - exchange};
-    settings.compute.threads = options_.threads_each;
-    return settings;
+    return accrue::settings_of_worker(
+        std::move(settings), memory_of_machine(), model,
+        {.workers = options_.workers, .of_a_machine = options_.workers, .threads = options_.threads_each});
 }
 
 void TeamLeader::begin(const Run& run, Engine& engine) {
