@@ -126,7 +126,7 @@ TeamTimes times_of_team(const TeamBasis& facts, int64_t workers, int64_t window_
 }
 
 TeamAdvice find_team_advice(const RunInputs& inputs, const Advice& alone, const TeamRequest& request,
-                            const MeasuredTeam& measured) {
+                            const TeamMeasurements& measured) {
     TeamAdvice advice;
     advice.facts = basis_of(inputs, alone, request);
     advice.measured = measured;
@@ -135,8 +135,8 @@ TeamAdvice find_team_advice(const RunInputs& inputs, const Advice& alone, const 
     advice.times = times_of_team(facts, request.workers, facts.window_grains);
     advice.gain = times_of_team(facts, 1, facts.window_grains).seconds() / advice.times.seconds();
     // Of processes of this machine it is known.
-    if (!request.link && measured.fault.empty() && measured.seconds > 0) {
-        advice.gain = alone.times.seconds() / measured.seconds;
+    if (!request.link && measured.here.windows > 0) {
+        advice.gain = alone.times.seconds() / measured.here.seconds;
         advice.is_gain_measured = true;
     }
     advice.judgement = judge_team(alone, advice.times);

@@ -47,13 +47,18 @@ struct TeamRow {
     double tokens_per_second = 0;
 };
 
-// What worker processes of this machine took when they really ran.
+// What workers took when they really ran.
 struct MeasuredTeam {
-    int64_t windows = 0;
+    int64_t windows = 0;          // that were measured; 0 = none was
     double seconds = 0;           // of a window, the median
     double exchange_seconds = 0;  // of it
     double exchange_bytes = 0;    // sent by all
     std::string fault = {};       // why they did not run; "" = they did
+};
+
+struct TeamMeasurements {
+    MeasuredTeam here;         // processes of this machine
+    MeasuredTeam in_run = {};  // as many, wherever they were, in the run that was given
 };
 
 struct TeamAdvice {
@@ -68,13 +73,13 @@ struct TeamAdvice {
     std::optional<int64_t>
         calm_grains;            // the smallest window whose exchange takes less than a tenth; nothing if none does
     std::vector<TeamRow> rows;  // by grains; the present window is among them
-    TeamTimes here;             // of the present window by processes of this machine: what `measured` is set against
-    MeasuredTeam measured;
+    TeamTimes here;  // of the present window by processes of this machine: what was measured here is set against it
+    TeamMeasurements measured;
 };
 
 // From what was measured of one worker: `alone` is the advice for its settings.
 [[nodiscard]] TeamAdvice find_team_advice(const RunInputs& inputs, const Advice& alone, const TeamRequest& request,
-                                          const MeasuredTeam& measured);
+                                          const TeamMeasurements& measured);
 
 // For people: the answer first.
 [[nodiscard]] std::string team_advice_text(const TeamAdvice& advice);

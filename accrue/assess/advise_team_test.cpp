@@ -34,7 +34,7 @@ protected:
         return 1e6 * seconds_over_link(cost_of_exchange(elements(), workers), 1e6) / seconds;
     }
     [[nodiscard]] int64_t elements() const { return inputs_.model->parameters().gradient_elements; }
-    [[nodiscard]] TeamAdvice advice(const TeamRequest& request, const MeasuredTeam& measured = {}) const {
+    [[nodiscard]] TeamAdvice advice(const TeamRequest& request, const TeamMeasurements& measured = {}) const {
         return find_team_advice(inputs_, alone_, request, measured);
     }
 
@@ -120,7 +120,8 @@ TEST_F(AdviseTeamTest, ProcessesOfOneMachineAreNotAddedForTheirSpeed) {
     EXPECT_THAT(narrow_text(predicted), HasSubstr("Do not add workers here to be faster"));
     EXPECT_EQ(predicted.best_workers, 1);
 
-    const MeasuredTeam measured{.windows = 3, .seconds = 21, .exchange_seconds = 1, .exchange_bytes = 4096};
+    const TeamMeasurements measured{
+        .here = {.windows = 3, .seconds = 21, .exchange_seconds = 1, .exchange_bytes = 4096}};
     const TeamAdvice faster = advice({.workers = 4}, measured);
     EXPECT_TRUE(faster.is_gain_measured);
     EXPECT_NEAR(faster.gain, 2, 1e-9);
@@ -130,17 +131,20 @@ TEST_F(AdviseTeamTest, ProcessesOfOneMachineAreNotAddedForTheirSpeed) {
 }
 
 TEST_F(AdviseTeamTest, WhatDidNotRunHereIsSaid) {
-    const TeamAdvice team = advice({.workers = 4, .link = 1e9}, {.fault = "there is no memory for them."});
+    const TeamAdvice team = advice({.workers = 4, .link = 1e9}, {.here = {.fault = "there is no memory for them."}});
     EXPECT_THAT(narrow_text(team), HasSubstr("do not run on this machine: there is no"));
     EXPECT_TRUE(team_advice_json(team).at("measured_on_this_machine").is_null());
 }
 
 TEST_F(AdviseTeamTest, TheJsonHasTheSameFigures) {
     const TeamAdvice team =
-        advice({.workers = 4, .link = link_for(4, 3.0)}, {.windows = 3, .seconds = 50, .exchange_seconds = 2});
+        advice({.workers = 4, .link = link_for(4, 3.0)},
+               {.here = {.windows = 3, .seconds = 50, .exchange_seconds = 2}, .in_run = {.windows = 7, .seconds = 60}});
     const nlohmann::json json = nlohmann::json::parse(team_advice_json(team).dump());
     EXPECT_EQ(json.at("predicted").at("exchange_seconds"), team.times.exchange_seconds);
     EXPECT_EQ(json.at("measured_on_this_machine").at("window_seconds"), 50);
+    EXPECT_EQ(json.at("measured_in_run").at("windows"), 7);
+    EXPECT_THAT(narrow_text(team), HasSubstr("4 workers in that run, 7 windows"));
     EXPECT_EQ(json.at("accumulation").size(), team.rows.size());
     EXPECT_EQ(json.at("grains_for_a_tenth"), *team.calm_grains);
     EXPECT_EQ(json.at("bound"), "compute");

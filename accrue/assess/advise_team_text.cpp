@@ -107,6 +107,11 @@ std::string calm_text(const TeamAdvice& advice) {
         grains, count_text(static_cast<double>(grains) * advice.facts.grain_tokens), advice.facts.window_grains);
 }
 
+// Neither 1.95e+03 nor 15.
+std::string three_digits(double value) {
+    return value < 100 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+}
+
 std::string rows_text(const TeamAdvice& advice) {
     std::string text = "accumulating more before sums are exchanged (predicted)\n";
     text += fmt::format("  {:>10}{:>14}{:>12}{:>12}{:>11}{:>9}{:>9}\n", "grains of", "micro-batches", "exchanges",
@@ -114,10 +119,10 @@ std::string rows_text(const TeamAdvice& advice) {
     text += fmt::format("  {:>10}{:>14}{:>12}{:>12}{:>11}{:>9}{:>9}\n", "a window", "of a worker", "a M tokens",
                         "a window", "seconds", "of it", "");
     for (const TeamRow& row : advice.rows) {
-        text += fmt::format("{} {:>10}{:>14}{:>12.3g}{:>12.3g}{:>11.3g}{:>9}{:>9.0f}\n",
-                            row.grains == advice.facts.window_grains ? '>' : ' ', row.grains, row.micro_batches,
-                            row.exchanges, row.times.seconds(), row.times.exchange_seconds,
-                            percent(row.times.exchange_share()), row.tokens_per_second);
+        text += fmt::format(
+            "{} {:>10}{:>14}{:>12}{:>12}{:>11}{:>9}{:>9.0f}\n", row.grains == advice.facts.window_grains ? '>' : ' ',
+            row.grains, row.micro_batches, three_digits(row.exchanges), three_digits(row.times.seconds()),
+            three_digits(row.times.exchange_seconds), percent(row.times.exchange_share()), row.tokens_per_second);
     }
     return text;
 }
@@ -126,31 +131,35 @@ std::string measured_row(std::string_view name, const std::string& predicted, co
     return fmt::format("  {:<34}{:>14}{:>14}\n", name, predicted, measured);
 }
 
-std::string measured_text(const TeamAdvice& advice) {
-    const MeasuredTeam& measured = advice.measured;
-    if (!measured.fault.empty()) {
-        return wrapped(cat("not measured: ", advice.facts.request.workers,
-                           " workers do not run on this machine: ", measured.fault),
-                       2);
-    }
-    if (measured.windows == 0) {
-        return "";
-    }
-    const auto seconds = [](double value) { return fmt::format("{:.3g}", value); };
+std::string measured_table(const TeamAdvice& advice, std::string_view where, const TeamTimes& predicted,
+                           const MeasuredTeam& measured) {
     const auto bytes = [](double value) { return format_bytes(static_cast<int64_t>(value)); };
-    const TeamTimes& here = advice.here;
     const double tokens = static_cast<double>(advice.facts.window_grains) * advice.facts.grain_tokens;
-    return measured_row(fmt::format("{} workers here, {} windows", advice.facts.request.workers, measured.windows),
+    return measured_row(fmt::format("{} workers {}, {} windows", advice.facts.request.workers, where, measured.windows),
                         "predicted", "measured") +
            measured_row("sent by all, a window", bytes(static_cast<double>(advice.exchange.all_sent_bytes)),
                         bytes(measured.exchange_bytes)) +
-           measured_row("seconds computing and updating", seconds(here.compute_seconds + here.update_seconds),
-                        seconds(measured.seconds - measured.exchange_seconds)) +
-           measured_row("seconds for the exchange", seconds(here.exchange_seconds),
-                        seconds(measured.exchange_seconds)) +
-           measured_row("seconds of a window", seconds(here.seconds()), seconds(measured.seconds)) +
-           measured_row("tokens/s", fmt::format("{:.0f}", tokens / here.seconds()),
+           measured_row("seconds computing and updating",
+                        three_digits(predicted.compute_seconds + predicted.update_seconds),
+                        three_digits(measured.seconds - measured.exchange_seconds)) +
+           measured_row("seconds for the exchange", three_digits(predicted.exchange_seconds),
+                        three_digits(measured.exchange_seconds)) +
+           measured_row("seconds of a window", three_digits(predicted.seconds()), three_digits(measured.seconds)) +
+           measured_row("tokens/s", fmt::format("{:.0f}", tokens / predicted.seconds()),
                         fmt::format("{:.0f}", tokens / measured.seconds));
+}
+
+std::string measured_text(const TeamAdvice& advice) {
+    const auto& [here, in_run] = advice.measured;
+    std::string text;
+    if (!here.fault.empty()) {
+        text = wrapped(
+            cat("not measured: ", advice.facts.request.workers, " workers do not run on this machine: ", here.fault),
+            2);
+    } else if (here.windows > 0) {
+        text = measured_table(advice, "here", advice.here, here);
+    }
+    return text + (in_run.windows > 0 ? "\n" + measured_table(advice, "in that run", advice.times, in_run) : "");
 }
 
 }  // namespace
@@ -162,7 +171,8 @@ std::string team_advice_text(const TeamAdvice& advice) {
                                format_bytes(cost.sent_bytes), format_bytes(cost.all_sent_bytes),
                                format_bytes(cost.held_bytes)),
                    0) +
-           "\n" + rows_text(advice) + "\n" + measured_text(advice);
+           "\n" + rows_text(advice) + "\n" + measured_text(advice) +
+           (advice.facts.request.link ? "\none of them alone\n" : "\none process alone\n");
 }
 
 nlohmann::ordered_json team_advice_json(const TeamAdvice& advice) {
@@ -183,7 +193,15 @@ nlohmann::ordered_json team_advice_json(const TeamAdvice& advice) {
         json["tokens_per_second"] = row.tokens_per_second;
         rows.push_back(std::move(json));
     }
-    const MeasuredTeam& measured = advice.measured;
+    const auto measured_json = [](const MeasuredTeam& measured) -> Json {
+        if (measured.windows == 0) {
+            return {};
+        }
+        return {{"windows", measured.windows},
+                {"window_seconds", measured.seconds},
+                {"exchange_seconds", measured.exchange_seconds},
+                {"exchange_sent_bytes_of_all", measured.exchange_bytes}};
+    };
     return {{"workers", advice.facts.request.workers},
             {"link_bits_per_second", advice.facts.request.link ? Json(*advice.facts.request.link) : Json()},
             {"bound", name_of(advice.judgement.bound)},
@@ -198,12 +216,8 @@ nlohmann::ordered_json team_advice_json(const TeamAdvice& advice) {
             {"exchange_held_bytes", advice.exchange.held_bytes},
             {"predicted", times_json(advice.times)},
             {"predicted_on_this_machine", times_json(advice.here)},
-            {"measured_on_this_machine", measured.fault.empty()
-                                             ? Json{{"windows", measured.windows},
-                                                    {"window_seconds", measured.seconds},
-                                                    {"exchange_seconds", measured.exchange_seconds},
-                                                    {"exchange_sent_bytes_of_all", measured.exchange_bytes}}
-                                             : Json()},
+            {"measured_on_this_machine", measured_json(advice.measured.here)},
+            {"measured_in_run", measured_json(advice.measured.in_run)},
             {"accumulation", rows}};
 }
 

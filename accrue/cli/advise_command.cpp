@@ -36,6 +36,27 @@ double median_of(std::vector<double> values) {
     return values[(values.size() - 1) / 2];
 }
 
+// Of a run's windows, those that so many workers computed; the run's first one is not counted: it finds everything cold.
+MeasuredTeam measured_in(const RunFolder& run, int64_t workers) {
+    std::vector<double> seconds;
+    std::vector<double> exchange_seconds;
+    std::vector<double> exchange_bytes;
+    (void)read_metrics(run.metrics(), [&](const MetricsRow& row) {
+        if (row.step > 1 && row.workers == static_cast<double>(workers)) {
+            seconds.push_back(row.seconds);
+            exchange_seconds.push_back(row.exchange_seconds);
+            exchange_bytes.push_back(row.exchange_bytes);
+        }
+    });
+    if (seconds.empty()) {
+        return {};
+    }
+    return {.windows = std::ssize(seconds),
+            .seconds = median_of(seconds),
+            .exchange_seconds = median_of(exchange_seconds),
+            .exchange_bytes = median_of(exchange_bytes)};
+}
+
 // Lets worker processes of this machine train some windows. The first one is not counted: it finds everything cold. A machine
 // that is too small for them is no fault of the advice, and is said in it.
 MeasuredTeam measure_team(const AdviseCommand& command, const Settings& settings) {
@@ -51,7 +72,6 @@ MeasuredTeam measure_team(const AdviseCommand& command, const Settings& settings
     });
     runs.use_token_cache(token_cache_of(settings));
     const RunFolder run = runs.folder("run");
-    MeasuredTeam measured;
     try {
         runs.finish(words_of_train({.settings_file = settings_of(command),
                                     .overrides = command.overrides,
@@ -60,26 +80,11 @@ MeasuredTeam measure_team(const AdviseCommand& command, const Settings& settings
                                    run, command.workers),
                     run);
     } catch (const TrialFailed& failure) {
-        measured.fault = failure.reason();
+        line.clear();
+        return {.fault = failure.reason()};
     }
     line.clear();
-    std::vector<double> seconds;
-    std::vector<double> exchange_seconds;
-    std::vector<double> exchange_bytes;
-    (void)read_metrics(run.metrics(), [&](const MetricsRow& row) {
-        if (row.step > 1) {
-            seconds.push_back(row.seconds);
-            exchange_seconds.push_back(row.exchange_seconds);
-            exchange_bytes.push_back(row.exchange_bytes);
-        }
-    });
-    if (measured.fault.empty()) {
-        measured.windows = std::ssize(seconds);
-        measured.seconds = median_of(seconds);
-        measured.exchange_seconds = median_of(exchange_seconds);
-        measured.exchange_bytes = median_of(exchange_bytes);
-    }
-    return measured;
+    return measured_in(run, command.workers);
 }
 
 ExitCode run_advise(const AdviseCommand& command) try {
@@ -101,18 +106,22 @@ ExitCode run_advise(const AdviseCommand& command) try {
         fmt::print("{}", command.json ? advice_json(advice).dump(2) + "\n" : advice_text(advice));
         return ExitCode::done;
     }
-    const MeasuredTeam measured = measure_team(command, inputs.settings);
+    const Settings as_given = inputs.settings;
     if (team->link) {
         inputs.settings = settings_of_worker(inputs.settings, machine, *inputs.model, share_of(*team, inputs.settings));
     }
     const Advice alone = find_advice(inputs, machine, request);
+    TeamMeasurements measured{.here = measure_team(command, as_given)};
+    if (!command.run.empty()) {
+        measured.in_run = measured_in({command.run}, team->workers);
+    }
     const TeamAdvice advice = find_team_advice(inputs, alone, *team, measured);
     if (command.json) {
         auto json = advice_json(alone);
         json["workers"] = team_advice_json(advice);
         fmt::print("{}\n", json.dump(2));
     } else {
-        fmt::print("{}\none of them alone\n{}", team_advice_text(advice), advice_text(alone));
+        fmt::print("{}{}", team_advice_text(advice), advice_text(alone));
     }
     return ExitCode::done;
 } catch (const TrialStopped&) {
