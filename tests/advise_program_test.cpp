@@ -47,6 +47,31 @@ TEST(AdviseProgramTest, TakesSettingsAndNoiseFromARun) {
     EXPECT_NE(json.at("window").at("verdict"), "unknown");
 }
 
+// Worker processes really run, and what they send is what was foretold.
+TEST(AdviseProgramTest, ForWorkersPredictedAndMeasuredStandSideBySide) {
+    const TemporaryFolder folder;
+    const ProgramResult result =
+        run_program(advise({"--set", "compute.device=cpu", "--workers", "2", "--link", "1Gbit"}), folder.path());
+    ASSERT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_THAT(result.output, StartsWith("2 machines with links of 1 Gbit/s: bound by "));
+    for (const char* part :
+         {"accumulating more before sums are exchanged", "2 workers here, 3 windows", "one of them alone\nBound by "}) {
+        EXPECT_THAT(result.output, HasSubstr(part));
+    }
+    const ProgramResult shared =
+        run_program(advise({"--set", "compute.device=cpu", "--workers", "2", "--json"}), folder.path());
+    ASSERT_EQ(shared.exit_code, 0) << shared.output;
+    const auto json = nlohmann::json::parse(shared.output).at("workers");
+    const double foretold = json.at("exchange_sent_bytes_of_all");
+    const auto& measured = json.at("measured_on_this_machine");
+    EXPECT_NEAR(measured.at("exchange_sent_bytes_of_all").get<double>(), foretold, 0.05 * foretold);
+    EXPECT_GT(measured.at("window_seconds"), measured.at("exchange_seconds"));
+    EXPECT_GT(json.at("measured_gain"), 0);
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+        ADD_FAILURE() << "advice leaves " << entry.path() << " behind";
+    }
+}
+
 TEST(AdviseProgramTest, WrongUseIsSaidBeforeAnythingIsMeasured) {
     const TemporaryFolder folder;
     const ProgramResult nowhere = run_program(advise({"--run", "nowhere"}), folder.path());

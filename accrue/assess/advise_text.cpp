@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "accrue/assess/advise.h"
+#include "accrue/assess/text_layout.h"
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
 #include "accrue/train/settings_words.h"
@@ -11,7 +12,6 @@
 namespace accrue {
 namespace {
 
-constexpr size_t kColumns = 80;
 constexpr size_t kIndent = 2;
 // Smaller differences are not worth a change, nor can a busy machine tell them from none.
 constexpr double kNoticeable = 0.03;
@@ -19,44 +19,8 @@ constexpr double kNoticeable = 0.03;
 // From here on what is paid once a window is the first thing to save.
 constexpr double kLargeUpdate = 0.25;
 
-// Lines of at most 80 columns, indented; all but the first a little more.
-std::string wrapped(std::string_view text, size_t indent) {
-    std::string result(indent, ' ');
-    size_t column = indent;
-    for (size_t first = 0; first < text.size();) {
-        const size_t end = std::min(text.find(' ', first), text.size());
-        const bool is_first = first == 0;
-        if (!is_first && column + 1 + end - first > kColumns) {
-            result += '\n';
-            result.append(2 * indent, ' ');
-            column = 2 * indent;
-        } else if (!is_first) {
-            result += ' ';
-            ++column;
-        }
-        result += text.substr(first, end - first);
-        column += end - first;
-        first = end + 1;
-    }
-    result += '\n';
-    return result;
-}
-
 std::string paragraph(std::string_view name, const std::string& text) {
     return wrapped(fmt::format("{}: {}", name, text), kIndent);
-}
-
-std::string percent(double share) {
-    return fmt::format("{:.0f}%", 100 * share);
-}
-
-std::string signed_percent(double gain) {
-    return fmt::format("{:+.1f}%", 100 * gain);
-}
-
-// "8192", "1.64 million".
-std::string count(double value) {
-    return value < 1e6 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g} million", value / 1e6);
 }
 
 std::string answer_text(const Advice& advice) {
@@ -162,13 +126,13 @@ std::string times_text(const Advice& advice) {
         network = fmt::format("{} in and out", format_bytes(static_cast<int64_t>(times.synchronisation_bytes)));
     }
     return fmt::format("where the time goes: {:.3f} s for a window of {} tokens, {:.0f} tokens/s\n", all,
-                       count(times.tokens), times.tokens_per_second()) +
+                       count_text(times.tokens), times.tokens_per_second()) +
            time_line("arithmetic", advice.split.arithmetic_seconds, all,
                      reached(advice.reached_flops, advice.ceilings.flops, "GFLOP/s")) +
            time_line("passes over memory", advice.split.streaming_seconds, all,
                      reached(advice.reached_bytes, advice.ceilings.bytes, "GB/s")) +
            time_line("overhead", advice.split.overhead_seconds, all,
-                     fmt::format("{} kernel calls of {:.3g} ms", count(times.calls), mean_call_ms(times))) +
+                     fmt::format("{} kernel calls of {:.3g} ms", count_text(times.calls), mean_call_ms(times))) +
            time_line("waiting for data", times.data_wait_seconds, all) +
            time_line("synchronising", times.synchronisation_seconds, all, network) +
            time_line("once a window", times.fixed_seconds(), all, "of the above: update, synchronisation") +
@@ -224,7 +188,7 @@ std::string too_large_text(const Advice& advice) {
     return fmt::format(
         "You would learn faster with a smaller window: {} tokens are {:.1f} times the noise scale of {}. With {} the "
         "same loss takes {} of the tokens and {} of the time (predicted).",
-        count(advice.times.tokens), advice.times.tokens / noise, count(noise),
+        count_text(advice.times.tokens), advice.times.tokens / noise, count_text(noise),
         other_window_text(advice, *window.better), percent(window.better_tokens), percent(window.better_time));
 }
 
@@ -235,12 +199,12 @@ std::string larger_pays_text(const Advice& advice) {
         return fmt::format(
             "A larger window would still pay: in {} of the last {} steps of that run the noise hid the signal, so that "
             "the noise scale is above {} tokens. Twice the window is {}.",
-            noise.below_noise, noise.steps, count(advice.times.tokens), other_window_text(advice, *window.better));
+            noise.below_noise, noise.steps, count_text(advice.times.tokens), other_window_text(advice, *window.better));
     }
     return fmt::format(
         "A larger window would still pay: {} tokens are {:.2f} of the noise scale of {}. With {} the same loss takes "
         "{} of the updates for {} of the tokens; on this machine alone {} of the time (predicted).",
-        count(advice.times.tokens), advice.times.tokens / *noise.tokens, count(*noise.tokens),
+        count_text(advice.times.tokens), advice.times.tokens / *noise.tokens, count_text(*noise.tokens),
         other_window_text(advice, *window.better), percent(window.better_updates), percent(window.better_tokens),
         percent(window.better_time));
 }
@@ -253,8 +217,9 @@ std::string sizing_text(const Advice& advice) {
             return larger_pays_text(advice);
         case WindowSizing::about_right:
             return fmt::format("The window is about right: {} tokens are {:.2f} times the noise scale of {}.",
-                               count(advice.times.tokens), advice.times.tokens / *advice.window_facts.noise->tokens,
-                               count(*advice.window_facts.noise->tokens));
+                               count_text(advice.times.tokens),
+                               advice.times.tokens / *advice.window_facts.noise->tokens,
+                               count_text(*advice.window_facts.noise->tokens));
         case WindowSizing::unknown:
             break;
     }
@@ -281,7 +246,7 @@ std::string rate_text(const Advice& advice) {
 std::string half_life_text(const Advice& advice) {
     const WindowAdvice& window = advice.window;
     std::string text = fmt::format("half of it is {:.1f} updates or {} tokens old.", window.half_life_steps,
-                                   count(window.half_life_tokens));
+                                   count_text(window.half_life_tokens));
     if (advice.optimizer.beta2_half_life_tokens > 0) {
         return text + " It stays so when the window changes.";
     }

@@ -49,6 +49,10 @@ std::vector<Plan> all_plans(Planner& planner, const Rates& rates) {
     return plans;
 }
 
+double exchange_seconds(const PlanFindings& findings) {
+    return findings.team ? findings.team->exchange_seconds : 0;
+}
+
 // The chosen plan and every cut that fits.
 void measure_rows(const RunInputs& inputs, Pool& pool, PlanFindings& findings) {
     std::vector<Plan> plans;
@@ -61,9 +65,9 @@ void measure_rows(const RunInputs& inputs, Pool& pool, PlanFindings& findings) {
     };
     add(findings.frontier[*findings.chosen]);
     std::for_each(findings.cuts.begin(), findings.cuts.end(), add);
-    const std::vector<double> seconds = measure_plans(inputs, pool, plans, findings.window_grains);
+    const std::vector<double> seconds = measure_plans(inputs, pool, plans, findings.process_grains);
     for (size_t i = 0; i < rows.size(); ++i) {
-        rows[i]->measured_seconds = seconds[i];
+        rows[i]->measured_seconds = seconds[i] + exchange_seconds(findings);
     }
 }
 
@@ -104,7 +108,8 @@ Json resident_json(const PlanFindings& findings, const PlanRow& row) {
             {"waiting", parts.waiting},
             {"tables", parts.tables},
             {"device", parts.device},
-            {"process", row.peak_bytes - row.plan.arena_bytes},
+            {"process", row.peak_bytes - row.plan.arena_bytes - exchange_bytes(findings)},
+            {"exchange", exchange_bytes(findings)},
             {"process_now", findings.base.held_bytes}};
 }
 
@@ -116,6 +121,28 @@ Json transient_json(const Plan& plan) {
             {"loss", parts.loss},
             {"workspace", parts.workspace},
             {"largest_at_once", plan.arena_bytes - plan.resident_bytes}};
+}
+
+TeamPlan team_plan(const TeamRequest& request, const WorkerShare& share, const RunInputs& inputs) {
+    TeamPlan team{.request = request,
+                  .share = share,
+                  .exchange = cost_of_exchange(inputs.model->parameters().gradient_elements, share.workers)};
+    team.exchange_seconds = exchange_seconds_of(request, team.exchange, threads_of(inputs.settings));
+    return team;
+}
+
+Json team_json(const PlanFindings& findings) {
+    const TeamPlan& team = *findings.team;
+    return {{"workers", team.request.workers},
+            {"threads_each", team.share.threads},
+            {"link_bits_per_second", team.request.link ? Json(*team.request.link) : Json()},
+            {"worker_peak_bytes", shown_row(findings).peak_bytes},
+            {"exchange_held_bytes", team.exchange.held_bytes},
+            {"exchange_sent_bytes", team.exchange.sent_bytes},
+            {"exchange_sent_bytes_of_all", team.exchange.all_sent_bytes},
+            {"exchange_seconds", team.exchange_seconds},
+            {"window_seconds", shown_row(findings).seconds},
+            {"window_seconds_of_one_worker", team.alone_seconds}};
 }
 
 // The GPU that was planned for, if it is one of this machine.
@@ -150,8 +177,12 @@ Json machine_json(const PlanFindings& findings) {
 
 }  // namespace
 
+int64_t exchange_bytes(const PlanFindings& findings) {
+    return findings.team ? findings.team->exchange.held_bytes : 0;
+}
+
 int64_t accumulation_steps(const PlanFindings& findings, const PlanRow& row) {
-    return static_cast<int64_t>(std::ceil(findings.window_grains / static_cast<double>(row.plan.micro_batch_grains)));
+    return static_cast<int64_t>(std::ceil(findings.process_grains / static_cast<double>(row.plan.micro_batch_grains)));
 }
 
 const PlanRow& shown_row(const PlanFindings& findings) {
@@ -160,15 +191,22 @@ const PlanRow& shown_row(const PlanFindings& findings) {
 
 PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, const PlanRequest& request) {
     const Settings& settings = inputs.settings;
-    Pool pool(static_cast<int>(settings.compute.threads));
+    const WorkerShare share = request.team ? share_of(*request.team, settings) : WorkerShare{};
+    Pool pool(static_cast<int>(request.team ? share.threads : settings.compute.threads));
     Planner planner(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool.threads());
     PlanFindings findings;
     findings.machine = read_memory_facts();
     findings.device = device_of(settings.compute).name;
     findings.gpu = gpu_text(findings.device);
     findings.base = ProcessBase::measure(planner.device());
-    findings.budget = budget_of(settings, machine);
+    const WorkerMemory memory = memory_of_worker(settings, machine, *inputs.model, share);
+    findings.budget = memory.part;
+    findings.base.held_bytes += memory.exchange_bytes;
     findings.window_grains = planner.window_grains();
+    findings.process_grains = grains_of_each(findings.window_grains, share.workers);
+    if (request.team) {
+        findings.team = team_plan(*request.team, share, inputs);
+    }
     findings.window_tokens = planner.window_tokens();
     findings.steps = settings.schedule.steps;
     findings.host_state = settings.compute.host_state;
@@ -183,11 +221,12 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
         inputs.longest_sample(), static_cast<int64_t>(findings.window_grains), settings.window.grain_samples);
     findings.epoch = epoch_text(settings, *inputs.train);
 
+    const double crowding = request.team ? crowding_of(*request.team, settings) : 1;
     const Rates rates = rates_for(inputs, pool, request, findings);
     const auto row_of = [&](Plan plan) {
         PlanRow row{.plan = std::move(plan)};
         row.peak_bytes = std::max(findings.base.peak_bytes, process_bytes(findings.base, planner, row.plan));
-        row.seconds = row.plan.window_seconds(findings.window_grains, rates);
+        row.seconds = crowding * row.plan.window_seconds(findings.process_grains, rates) + exchange_seconds(findings);
         return row;
     };
     for (Plan& plan : all_plans(planner, rates)) {
@@ -206,8 +245,11 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
         findings.chosen = findings.refusal.empty() ? findings.chosen : std::nullopt;
     }
     const Choices choices = shown_row(findings).plan.choices;
-    for (const int64_t grains : micro_batches_of(findings.window_grains)) {
+    for (const int64_t grains : micro_batches_of(findings.process_grains)) {
         findings.cuts.push_back(row_of(planner.plan_of(choices, grains)));
+    }
+    if (findings.team) {
+        findings.team->alone_seconds = shown_row(findings).plan.window_seconds(findings.window_grains, rates);
     }
     if (request.measures && findings.chosen) {
         measure_rows(inputs, pool, findings);
@@ -235,6 +277,9 @@ Json plan_json(const PlanFindings& findings) {
         cut["synchronisations"] = 1;
         cut["synchronisations_without_accumulation"] = accumulation_steps(findings, row);
         json["cuts"].push_back(std::move(cut));
+    }
+    if (findings.team) {
+        json["workers"] = team_json(findings);
     }
     if (!findings.refusal.empty()) {
         json["refusal"] = findings.refusal;

@@ -6,7 +6,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "accrue/assess/team_request.h"
 #include "accrue/base/pool.h"
+#include "accrue/dist/exchange_cost.h"
 #include "accrue/train/inputs.h"
 #include "accrue/train/plan_choice.h"
 
@@ -19,13 +21,23 @@ struct PlanRequest {
     bool typical = false;   // take the speed of an ordinary processor instead of measuring a layer
     // What the machine can give of its memory to the state of a GPU (compute.host_state); nothing = it is not this machine.
     std::optional<MemoryBound> host = {};
+    std::optional<TeamRequest> team = {};  // nothing = one process computes
+};
+
+// What several workers add to a plan. All else that is said then is of one of them, and of windows that all compute together.
+struct TeamPlan {
+    TeamRequest request;
+    WorkerShare share;
+    ExchangeCost exchange;  // once a window
+    double exchange_seconds = 0;
+    double alone_seconds = 0;  // of a window, if one of them computed it by the shown plan, predicted
 };
 
 // A plan with what it means for a process and a clock.
 struct PlanRow {
     Plan plan;
     int64_t peak_bytes = 0;  // of the process
-    double seconds = 0;      // of a window, predicted
+    double seconds = 0;      // of a window, predicted; of workers with their exchange
     std::optional<double> measured_seconds = {};
 };
 
@@ -41,8 +53,10 @@ struct PlanFindings {
     MemoryBound budget;
     ProcessBase base;
     double window_grains = 0;
+    double process_grains = 0;  // of them, those that one process computes: all, or a worker's
     int64_t window_tokens = 0;
     int64_t steps = 0;
+    std::optional<TeamPlan> team;
     std::vector<PlanRow> frontier;  // fastest first
     std::optional<size_t> chosen;   // none = nothing fits, and `refusal` says why
     std::string refusal;
@@ -53,8 +67,10 @@ struct PlanFindings {
 // The fastest plan that fits is chosen in the same way as by a run.
 [[nodiscard]] PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, const PlanRequest& request);
 
-// Micro-batches of a window.
+// Micro-batches of a window, of one process.
 [[nodiscard]] int64_t accumulation_steps(const PlanFindings& findings, const PlanRow& row);
+// What an exchange of sums takes of a worker's memory.
+[[nodiscard]] int64_t exchange_bytes(const PlanFindings& findings);
 // The chosen plan, or the smallest where none fits.
 [[nodiscard]] const PlanRow& shown_row(const PlanFindings& findings);
 

@@ -104,6 +104,47 @@ TEST_F(PlanReportTest, CuttingTheWindowTradesActivationsForSteps) {
     EXPECT_THAT(text, HasSubstr("activations kept"));
 }
 
+// What is said of workers follows from the plan of one of them and from the exchange's own figures.
+TEST_F(PlanReportTest, WorkersOfANetworkHaveTheirExchangeOnTop) {
+    const RunInputs inputs = small_inputs();
+    const PlanFindings alone = find_plans(inputs, plenty(), {.typical = true});
+    const PlanFindings findings =
+        find_plans(inputs, plenty(), {.typical = true, .team = TeamRequest{.workers = 3, .link = 1e9}});
+    ASSERT_TRUE(findings.team);
+    const ExchangeCost cost = cost_of_exchange(inputs.model->parameters().gradient_elements, 3);
+    EXPECT_EQ(findings.process_grains, 2) << "of four grains, one worker has two";
+    EXPECT_EQ(findings.team->exchange_seconds, seconds_over_link(cost, 1e9));
+    EXPECT_EQ(findings.team->alone_seconds, alone.frontier.front().seconds);
+    EXPECT_NEAR(shown_row(findings).peak_bytes - shown_row(alone).peak_bytes, cost.held_bytes, 16 << 20);
+    EXPECT_EQ(findings.budget.bytes, plenty().bytes) << "a machine of its own";
+    const nlohmann::json json = nlohmann::json::parse(plan_json(findings).dump());
+    EXPECT_EQ(json.at("workers").at("exchange_sent_bytes"), cost.sent_bytes);
+    EXPECT_EQ(json.at("workers").at("exchange_sent_bytes_of_all"), cost.all_sent_bytes);
+    EXPECT_EQ(json.at("workers").at("worker_peak_bytes"), json.at("planned_peak_bytes"));
+    EXPECT_EQ(json.at("resident").at("exchange"), cost.held_bytes);
+    EXPECT_GT(json.at("chosen").at("window_seconds"), json.at("workers").at("exchange_seconds"));
+    const std::string text = plan_text(findings);
+    EXPECT_THAT(text, HasSubstr("workers:    3, each a machine like this one, with a link of 1 Gbit/s"));
+    EXPECT_THAT(text, HasSubstr("each sends " + format_bytes(cost.sent_bytes)));
+    EXPECT_THAT(text, HasSubstr("exchange of sums"));
+
+    // A link that is slower than any processor.
+    const PlanFindings slow =
+        find_plans(inputs, plenty(), {.typical = true, .team = TeamRequest{.workers = 3, .link = 1e5}});
+    EXPECT_THAT(plan_text(slow), HasSubstr("which is faster: take a larger window or fewer workers"));
+}
+
+TEST_F(PlanReportTest, WorkersOfAMachineShareItsMemory) {
+    const RunInputs inputs = small_inputs();
+    const PlanFindings findings = find_plans(inputs, plenty(), {.typical = true, .team = TeamRequest{.workers = 4}});
+    EXPECT_EQ(findings.budget.bytes, plenty().bytes / 4);
+    EXPECT_THAT(plan_text(findings), HasSubstr("plenty, of which each of 4 workers has"));
+    EXPECT_THAT(plan_text(findings), HasSubstr("4, processes of this machine with 1 thread(s) each"));
+    EXPECT_EQ(findings.team->exchange_seconds, seconds_over_loopback(findings.team->exchange, 1));
+    EXPECT_TRUE(plan_json(findings).at("workers").at("link_bits_per_second").is_null());
+    EXPECT_GT(shown_row(findings).seconds, findings.team->alone_seconds) << "four processes share one thread";
+}
+
 // Planned from what a GPU would take, whichever machine this is.
 TEST_F(PlanReportTest, APlanForAGpuIsOfItsMemory) {
     RunInputs inputs = small_inputs();

@@ -6,6 +6,7 @@
 #include "accrue/assess/plan_report.h"
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
+#include "accrue/base/link_speed.h"
 
 namespace accrue {
 namespace {
@@ -56,7 +57,10 @@ std::string resident_text(const PlanFindings& findings, const PlanRow& row) {
            bytes_line("tables", parts.tables) +
            (parts.device > 0 ? bytes_line("the device's own", parts.device, "constants, workspace of its library")
                              : "") +
-           bytes_line("the process itself", row.peak_bytes - row.plan.arena_bytes,
+           (exchange_bytes(findings) > 0
+                ? bytes_line("exchange of sums", exchange_bytes(findings), "8 bytes a parameter, and messages")
+                : "") +
+           bytes_line("the process itself", row.peak_bytes - row.plan.arena_bytes - exchange_bytes(findings),
                       on_gpu ? "CUDA, the program's kernels, room to spare" : "program, data, stacks");
 }
 
@@ -126,11 +130,12 @@ std::string chosen_text(const PlanFindings& findings) {
     const double hours = row.seconds * static_cast<double>(findings.steps) / 3600;
     const auto tokens = static_cast<double>(findings.window_tokens);
     std::string text = fmt::format(
-        "chosen:     {}\npeak:       {} of the process, never more\nwindow:     {} micro-batch(es) of {} grain(s), "
+        "chosen:     {}\npeak:       {} of {} process, never more\nwindow:     {} micro-batch(es) of {} grain(s), "
         "then "
         "one update\npredicted:  {:.0f} tokens/s, {:.1f} updates/h, {:.2f} hours for {} steps\n",
-        text_of(row.plan), format_bytes(row.peak_bytes), accumulation_steps(findings, row), row.plan.micro_batch_grains,
-        tokens / row.seconds, 3600 / row.seconds, hours, findings.steps);
+        text_of(row.plan), format_bytes(row.peak_bytes), findings.team ? "each" : "the",
+        accumulation_steps(findings, row), row.plan.micro_batch_grains, tokens / row.seconds, 3600 / row.seconds, hours,
+        findings.steps);
     if (findings.price_per_hour) {
         text += fmt::format("cost:       {:.2f} at {:g} an hour\n", hours * *findings.price_per_hour,
                             *findings.price_per_hour);
@@ -138,6 +143,29 @@ std::string chosen_text(const PlanFindings& findings) {
     if (row.measured_seconds) {
         text += fmt::format("measured:   {:.0f} tokens/s\n", tokens / *row.measured_seconds);
     }
+    return text;
+}
+
+// What comes on top for several workers, and whether they are worth it.
+std::string team_text(const PlanFindings& findings) {
+    const TeamPlan& team = *findings.team;
+    const PlanRow& row = shown_row(findings);
+    std::string text = fmt::format(
+        "workers:    {}, {}; everything above is of one of them\n"
+        "exchange:   once a window, each sends {} ({} all of them), and keeps {} of memory for it\n",
+        team.request.workers,
+        team.request.link
+            ? fmt::format("each a machine like this one, with a link of {}", format_link_speed(*team.request.link))
+            : fmt::format("processes of this machine with {} thread(s) each", team.share.threads),
+        format_bytes(team.exchange.sent_bytes), format_bytes(team.exchange.all_sent_bytes),
+        format_bytes(team.exchange.held_bytes));
+    const double exchange = team.exchange_seconds;
+    text += fmt::format(
+        "window:     {:.3g} s for {:.0f} of {:.0f} grains and the update, {:.3g} s for the exchange ({:.0f}%)\n"
+        "against 1:  {:.2f} times the tokens/s of one of them alone{}\n",
+        row.seconds - exchange, findings.process_grains, findings.window_grains, exchange, 100 * exchange / row.seconds,
+        team.alone_seconds / row.seconds,
+        team.alone_seconds < row.seconds ? ", which is faster: take a larger window or fewer workers" : "");
     return text;
 }
 
@@ -170,7 +198,7 @@ std::string plan_text(const PlanFindings& findings) {
     return fmt::format("job:        {}\nwindow:     {}\n", findings.title, findings.window) +
            (findings.epoch.empty() ? "" : fmt::format("epoch:      {}\n", findings.epoch)) + machine_text(findings) +
            "\n" + resident_text(findings, shown) + transient_text(shown.plan) + "\n" + frontier_text(findings) + "\n" +
-           chosen_text(findings) + "\n" + cuts_text(findings);
+           chosen_text(findings) + (findings.team ? team_text(findings) : "") + "\n" + cuts_text(findings);
 }
 
 }  // namespace accrue

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,9 @@ namespace accrue {
 struct AdviseCommand {
     std::string settings_file;
     std::vector<std::string> overrides;
-    std::string run;  // a run folder, for its noise scale and, without a file, its settings
+    std::string run;      // a run folder, for its noise scale and, without a file, its settings
+    int64_t workers = 0;  // 0 = about one process alone
+    std::string link;     // "1Gbit"
     bool json = false;
 };
 

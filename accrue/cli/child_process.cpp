@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
+#include <string_view>
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -79,21 +81,55 @@ private:
     posix_spawnattr_t attributes_{};
 };
 
+// As the system wants texts: pointers, the last one null.
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+    std::vector<char*> pointers;
+    std::transform(texts.begin(), texts.end(), std::back_inserter(pointers),
+                   [](std::string& text) { return text.data(); });
+    pointers.push_back(nullptr);
+    return pointers;
+}
+
+// What this process has; with another TMPDIR where one is named.
+std::vector<std::string> environment_with(const std::filesystem::path& temporary) {
+    std::vector<std::string> variables;
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+        if (temporary.empty() || !std::string_view(*variable).starts_with("TMPDIR=")) {
+            variables.emplace_back(*variable);
+        }
+    }
+    if (!temporary.empty()) {
+        variables.push_back("TMPDIR=" + temporary.string());
+    }
+    return variables;
+}
+
 // Starts a program, found along PATH where its name has no folder.
-pid_t start(const std::string& program, const std::vector<std::string>& arguments, const FileActions& actions) {
+pid_t start(const std::string& program, const std::vector<std::string>& arguments, const FileActions& actions,
+            const std::filesystem::path& temporary = {}) {
     std::vector<std::string> copies = {program};
     copies.insert(copies.end(), arguments.begin(), arguments.end());
-    std::vector<char*> words;
-    std::transform(copies.begin(), copies.end(), std::back_inserter(words),
-                   [](std::string& word) { return word.data(); });
-    words.push_back(nullptr);
+    std::vector<std::string> variables = environment_with(temporary);
+    const std::vector<char*> words = pointers_to(copies);
+    const std::vector<char*> environment = pointers_to(variables);
     pid_t child = -1;
     const UsualSignals signals;
     if (const int problem =
-            posix_spawnp(&child, program.c_str(), actions.get(), signals.get(), words.data(), environ)) {
+            posix_spawnp(&child, program.c_str(), actions.get(), signals.get(), words.data(), environment.data())) {
         throw Error(cat(program, " could not be started: ", std::strerror(problem), "."));
     }
     return child;
+}
+
+// By a line of /proc/PID/stat: number, name in brackets, state, parent. One that has ended (Z) lives no more.
+bool is_child_of(pid_t parent, const std::filesystem::path& process) {
+    std::ifstream file(process / "stat");
+    const std::string line{std::istreambuf_iterator<char>(file), {}};
+    std::istringstream behind_name(line.substr(std::min(line.rfind(')') + 1, line.size())));
+    char state = 'Z';
+    pid_t its_parent = 0;
+    behind_name >> state >> its_parent;
+    return state != 'Z' && its_parent == parent;
 }
 
 int wait_for(pid_t child) {
@@ -138,11 +174,12 @@ std::string sha256_of_file(const std::filesystem::path& file) {
     return output_of("sha256sum", {file.string()}).substr(0, kDigits);
 }
 
-ChildProcess::ChildProcess(const std::vector<std::string>& arguments, const std::filesystem::path& output) {
+ChildProcess::ChildProcess(const std::vector<std::string>& arguments, const std::filesystem::path& output,
+                           const std::filesystem::path& temporary) {
     FileActions actions;
     actions.write_to(output, STDOUT_FILENO);
     actions.duplicate(STDOUT_FILENO, STDERR_FILENO);
-    id_ = start(this_program().string(), arguments, actions);
+    id_ = start(this_program().string(), arguments, actions, temporary);
 }
 
 ChildProcess::~ChildProcess() {
@@ -161,6 +198,21 @@ void ChildProcess::send(int signal) const {
     if (!ended_) {
         kill(id_, signal);
     }
+}
+
+std::vector<pid_t> ChildProcess::children() {
+    std::vector<pid_t> found;
+    if (has_ended()) {
+        return found;
+    }
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+        const std::string name = entry.path().filename();
+        if (std::all_of(name.begin(), name.end(), [](char letter) { return letter >= '0' && letter <= '9'; }) &&
+            is_child_of(id_, entry.path())) {
+            found.push_back(std::stoi(name));
+        }
+    }
+    return found;
 }
 
 int ChildProcess::wait() {

@@ -18,14 +18,17 @@ namespace accrue {
 // This program once more, running beside us. It is killed if it still runs when this goes.
 class ChildProcess {
 public:
-    // All it prints, errors too, goes to a file.
-    ChildProcess(const std::vector<std::string>& arguments, const std::filesystem::path& output);
+    // All it prints, errors too, goes to a file. Where a folder for temporary files is named, it and its children use that.
+    ChildProcess(const std::vector<std::string>& arguments, const std::filesystem::path& output,
+                 const std::filesystem::path& temporary = {});
     ~ChildProcess();
     ChildProcess(const ChildProcess&) = delete;
     ChildProcess& operator=(const ChildProcess&) = delete;
 
     [[nodiscard]] bool has_ended();
     void send(int signal) const;
+    // Processes that it has started and that live.
+    [[nodiscard]] std::vector<pid_t> children();
     // Its exit code, or 128 and the signal that ended it.
     [[nodiscard]] int wait();
 

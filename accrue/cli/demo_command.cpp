@@ -1,34 +1,23 @@
 #include "accrue/cli/demo_command.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <csignal>
-#include <fstream>
-#include <iterator>
-#include <thread>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "accrue/assess/mean_of_means.h"
 #include "accrue/base/clock.h"
-#include "accrue/base/error.h"
-#include "accrue/base/file.h"
-#include "accrue/base/temporary_folder.h"
-#include "accrue/cli/child_process.h"
 #include "accrue/cli/signals.h"
 #include "accrue/cli/standard_output.h"
+#include "accrue/cli/trial_runs.h"
+#include "accrue/kernels/gpus.h"
 #include "accrue/observe/status_line.h"
 #include "accrue/train/run_folder.h"
 
 namespace accrue {
 namespace {
 
-// How often a run is looked at: while it goes its way, and when it is to be killed between two steps of a few milliseconds.
-constexpr std::chrono::milliseconds kLook{50};
-constexpr std::chrono::milliseconds kQuickLook{1};
 // The job's own grain, whatever the device likes best: four samples, so that a window of 32 can be cut.
 constexpr int64_t kGrainSamples = 4;
 constexpr size_t kShownDigits = 16;
@@ -38,7 +27,8 @@ struct DemoRun {
     std::string name;
     int64_t micro_batch_grains = 1;
     int64_t threads = 0;
-    bool killed = false;
+    enum class Killed { nothing, run, worker } killed = Killed::nothing;
+    int64_t workers = 0;  // 0 = the run's own process computes
 };
 
 struct Result {
@@ -46,37 +36,19 @@ struct Result {
     double seconds = 0;
 };
 
-int64_t lines_of(const std::filesystem::path& file) {
-    std::ifstream input(file);
-    return std::count(std::istreambuf_iterator<char>(input), std::istreambuf_iterator<char>(), '\n');
-}
-
-// How long a run's last finished step took.
-double last_step_seconds(const std::filesystem::path& metrics) {
-    std::ifstream input(metrics);
-    double seconds = 0;
-    for (std::string line; std::getline(input, line);) {
-        const auto json = nlohmann::json::parse(line, nullptr, false);
-        seconds = json.is_object() ? json.value("seconds", seconds) : seconds;
-    }
-    return seconds;
-}
-
-// Thrown when a signal asked to stop: what was started and written for the demo goes with it.
-struct DemoStopped {};
-
 class Demo {
 public:
     explicit Demo(int64_t steps) : steps_(steps), is_terminal_(isatty(STDOUT_FILENO) != 0) {}
     [[nodiscard]] ExitCode run();
 
 private:
+    [[nodiscard]] static std::vector<DemoRun> ways();
     [[nodiscard]] std::vector<std::string> job(const DemoRun& way) const;
     void introduce() const;
     void train(const DemoRun& way);
-    void finish_child(const std::vector<std::string>& arguments, const DemoRun& way);
-    void kill_in_mid_window(const DemoRun& way);
-    void watch(ChildProcess& child, const DemoRun& way, int64_t until_lines, std::chrono::milliseconds look);
+    void train_killed(const DemoRun& way);
+    void train_without_a_worker(const DemoRun& way);
+    void show_progress(int64_t steps);
     [[nodiscard]] std::vector<std::string> settings() const;
     void show_mean_of_means();
     [[nodiscard]] RunFolder folder_of(const DemoRun& way) const;
@@ -85,21 +57,31 @@ private:
     int64_t steps_;
     bool is_terminal_;
     const StopFlag& stop_ = stop_on_signals();
-    TemporaryFolder folder_;
+    TrialRuns runs_{stop_, [this](int64_t steps) { show_progress(steps); }};
     StatusLine line_{stdout};
-    // 8 grains are a window.
-    std::vector<DemoRun> ways_ = {
-        {.name = "the whole window of 32 samples at once", .micro_batch_grains = 8},
-        {.name = "3 micro-batches: 12, 12 and 8 samples", .micro_batch_grains = 3},
-        {.name = "8 micro-batches of 4 samples, 1 thread", .micro_batch_grains = 1, .threads = 1},
-        {.name = "4 micro-batches of 8 samples, 3 threads", .micro_batch_grains = 2, .threads = 3},
-        {.name = "8 micro-batches, kill -9, resumed", .micro_batch_grains = 1, .threads = 2, .killed = true},
-    };
+    std::vector<DemoRun> ways_ = ways();
     std::vector<Result> results_;
 };
 
+// 8 grains are a window.
+std::vector<DemoRun> Demo::ways() {
+    using enum DemoRun::Killed;
+    std::vector<DemoRun> ways = {
+        {.name = "the whole window of 32 samples at once", .micro_batch_grains = 8},
+        {.name = "3 micro-batches: 12, 12 and 8 samples", .micro_batch_grains = 3},
+        {.name = "8 micro-batches of 4 samples, 1 thread", .threads = 1},
+        {.name = "4 micro-batches of 8 samples, 3 threads", .micro_batch_grains = 2, .threads = 3},
+        {.name = "8 micro-batches, kill -9, resumed", .threads = 2, .killed = run},
+    };
+    // Workers compute on processors only, and a GPU has other bits.
+    if (usual_device().kind != DeviceKind::cuda && gpus_of_machine().found.empty()) {
+        ways.push_back({.name = "2 workers, one of them killed", .threads = 2, .killed = worker, .workers = 2});
+    }
+    return ways;
+}
+
 RunFolder Demo::folder_of(const DemoRun& way) const {
-    return {folder_ / fmt::format("way-{}", &way - ways_.data())};
+    return runs_.folder(fmt::format("way-{}", &way - ways_.data()));
 }
 
 // What all ways have in common.
@@ -119,65 +101,58 @@ std::vector<std::string> Demo::job(const DemoRun& way) const {
     for (const std::string& setting : all) {
         arguments.insert(arguments.end(), {"--set", setting});
     }
+    if (way.workers > 0) {
+        arguments.insert(arguments.end(), {"--workers", std::to_string(way.workers)});
+    }
     return arguments;
 }
 
-// Shows how far a child is, until its metrics have so many lines or it has ended.
-void Demo::watch(ChildProcess& child, const DemoRun& way, int64_t until_lines, std::chrono::milliseconds look) {
-    for (int64_t lines = 0; !child.has_ended() && lines < until_lines; std::this_thread::sleep_for(look)) {
-        if (stop_) {
-            line_.clear();
-            throw DemoStopped();
-        }
-        lines = lines_of(folder_of(way).metrics());
-        if (is_terminal_) {
-            const auto ways = static_cast<double>(ways_.size());
-            const double done =
-                static_cast<double>(results_.size()) + static_cast<double>(lines) / static_cast<double>(steps_ + 1);
-            line_.draw({.texts = {fmt::format("way {} of {}, step {} of {}", results_.size() + 1, ways_.size(),
-                                              std::min(lines + 1, steps_), steps_)},
-                        .done = done / ways});
-        }
+void Demo::show_progress(int64_t steps) {
+    if (is_terminal_) {
+        const auto ways = static_cast<double>(ways_.size());
+        const double done =
+            static_cast<double>(results_.size()) + static_cast<double>(steps) / static_cast<double>(steps_ + 1);
+        line_.draw({.texts = {fmt::format("way {} of {}, step {} of {}", results_.size() + 1, ways_.size(),
+                                          std::min(steps + 1, steps_), steps_)},
+                    .done = done / ways});
     }
 }
 
-void Demo::finish_child(const std::vector<std::string>& arguments, const DemoRun& way) {
-    const std::filesystem::path log = folder_ / "output.txt";
-    ChildProcess child(arguments, log);
-    watch(child, way, INT64_MAX, kLook);
-    if (const int code = child.wait(); code != 0) {
-        line_.clear();
-        throw Error(cat("a training run of the demo ended with exit code ", code, ":\n", read_text(log)));
-    }
-}
-
-// Kills the run with SIGKILL half a step after one of its optimizer steps: nothing of that half step is left.
-void Demo::kill_in_mid_window(const DemoRun& way) {
+// With SIGKILL, half a step after one of its optimizer steps: nothing of that half step is left.
+void Demo::train_killed(const DemoRun& way) {
     const int64_t steps_before = std::max<int64_t>(1, steps_ / 2);
-    ChildProcess child(job(way), folder_ / "output.txt");
-    watch(child, way, steps_before, kQuickLook);
-    std::this_thread::sleep_for(std::chrono::duration<double>(last_step_seconds(folder_of(way).metrics()) / 2));
-    child.send(SIGKILL);
-    if (child.wait() != 128 + SIGKILL) {
-        throw Error(cat("the run that was to be killed ended before:\n", read_text(folder_ / "output.txt")));
-    }
+    runs_.kill_after(steps_before, job(way), folder_of(way));
     // A machine that was busy with other things may have let it finish the step.
-    const int64_t lines = lines_of(folder_of(way).metrics());
+    const int64_t steps = steps_done(folder_of(way));
     line_.note(fmt::format("  ... kill -9 {} step {}; accrue train --resume, with 1 thread",
-                           lines == steps_before ? "in the middle of" : "after",
-                           lines == steps_before ? lines + 1 : lines));
+                           steps == steps_before ? "in the middle of" : "after",
+                           steps == steps_before ? steps + 1 : steps));
+    runs_.finish({"train", "--resume", folder_of(way).root.string(), "--set", "compute.threads=1"}, folder_of(way));
+}
+
+// A run that is through before its worker can be killed shows nothing: it says so.
+void Demo::train_without_a_worker(const DemoRun& way) {
+    const int64_t steps_before = std::max<int64_t>(1, steps_ / 2);
+    const bool is_killed = runs_.finish_without_a_worker(steps_before, job(way), folder_of(way));
+    line_.note(is_killed ? fmt::format("  ... kill -9 of a worker after step {}: the others go on with its grains",
+                                       steps_before)
+                         : "  ... too short for a worker to be killed: take more --steps");
 }
 
 void Demo::train(const DemoRun& way) {
     const auto start = Clock::now();
-    if (way.killed) {
-        kill_in_mid_window(way);
-        finish_child({"train", "--resume", folder_of(way).root.string(), "--set", "compute.threads=1"}, way);
-    } else {
-        finish_child(job(way), way);
+    switch (way.killed) {
+        case DemoRun::Killed::nothing:
+            runs_.finish(job(way), folder_of(way));
+            break;
+        case DemoRun::Killed::run:
+            train_killed(way);
+            break;
+        case DemoRun::Killed::worker:
+            train_without_a_worker(way);
+            break;
     }
-    const Result result{.sha256 = sha256_of_file(folder_of(way).model() / "model.safetensors"),
-                        .seconds = seconds_since(start)};
+    const Result result{.sha256 = weights_sha256(folder_of(way)), .seconds = seconds_since(start)};
     results_.push_back(result);
     line_.note(
         fmt::format("{:<42}{:>10.1f}    {}...", way.name, result.seconds, result.sha256.substr(0, kShownDigits)));
@@ -215,8 +190,13 @@ bool Demo::all_same() const {
 ExitCode Demo::run() {
     introduce();
     const auto start = Clock::now();
-    for (const DemoRun& way : ways_) {
-        train(way);
+    try {
+        for (const DemoRun& way : ways_) {
+            train(way);
+        }
+    } catch (...) {
+        line_.clear();
+        throw;
     }
     line_.clear();
     if (!all_same()) {
@@ -234,12 +214,12 @@ ExitCode Demo::run() {
 
 }  // namespace
 
-ExitCode run_demo(const DemoCommand& command) try { return Demo(command.steps).run(); } catch (const DemoStopped&) {
+ExitCode run_demo(const DemoCommand& command) try { return Demo(command.steps).run(); } catch (const TrialStopped&) {
     end_by_signal();
 }
 
 void add_demo_command(CLI::App& app, DemoCommand& command, ExitCode& code) {
-    auto* demo = app.add_subcommand("demo", "See the law hold: a minute of cuts, threads, a kill and a resume");
+    auto* demo = app.add_subcommand("demo", "See the law hold: a minute of cuts, threads, workers, kills and a resume");
     demo->add_option("--steps", command.steps, "Optimizer steps of each run")
         ->capture_default_str()
         ->check(CLI::Range(int64_t{2}, int64_t{10000}));

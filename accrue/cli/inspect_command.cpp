@@ -121,6 +121,9 @@ std::string history_text(const std::filesystem::path& metrics) {
     if (!std::isnan(run.peak_bytes)) {
         text += fmt::format("memory:       {} at most\n", format_bytes(static_cast<int64_t>(run.peak_bytes)));
     }
+    if (const std::string workers = text_of(run.workers); !workers.empty()) {
+        text += fmt::format("workers:      {}\n", workers);
+    }
     if (run.skipped > 0) {
         text += fmt::format("skipped:      {:.0f} window(s)\n", run.skipped);
     }

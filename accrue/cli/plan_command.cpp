@@ -8,6 +8,7 @@
 
 #include "accrue/assess/plan_report.h"
 #include "accrue/base/error.h"
+#include "accrue/cli/team_options.h"
 #include "accrue/cli/tokenizing_report.h"
 #include "accrue/kernels/gpus.h"
 #include "accrue/train/engine.h"
@@ -49,17 +50,23 @@ MemoryBound memory_of_absent_gpu(const Settings& settings) {
 }
 
 ExitCode run_plan(const PlanCommand& command) {
+    const std::optional<TeamRequest> team = asked_team(command.workers, command.link);
     std::vector<std::string> overrides = command.overrides;
     if (!command.memory.empty()) {
         overrides.push_back(cat("compute.memory=\"", command.memory, "\""));
     }
-    PlanRequest request{
-        .price_per_hour = price_of(command.price), .measures = command.measures, .typical = command.typical};
+    PlanRequest request{.price_per_hour = price_of(command.price),
+                        .measures = command.measures,
+                        .typical = command.typical,
+                        .team = team};
     const StopFlag never{false};
     TokenizingReport tokenizing(stderr);
-    const RunInputs inputs =
-        open_inputs(read_settings(command.settings_file, overrides),
-                    command.json ? nullptr : tokenizing.callback(never), known_families(), DeviceUse::plan);
+    Settings settings = read_settings(command.settings_file, overrides);
+    if (team) {
+        settle_for_workers(settings.compute);
+    }
+    const RunInputs inputs = open_inputs(std::move(settings), command.json ? nullptr : tokenizing.callback(never),
+                                         known_families(), DeviceUse::plan);
     const bool is_elsewhere = is_on_absent_gpu(inputs.settings);
     request.typical = request.typical || is_elsewhere;
     if (!is_elsewhere) {
@@ -85,6 +92,7 @@ void add_plan_command(CLI::App& app, PlanCommand& command, ExitCode& code) {
     plan->add_option("--memory", command.memory, "The most the run may hold: 16GiB (the same as compute.memory)")
         ->type_name("SIZE");
     plan->add_option("--price", command.price, "What an hour of this machine costs: 2.5/h")->type_name("PRICE/h");
+    add_team_options(*plan, command.workers, command.link);
     plan->add_flag("--measure", command.measures, "Run real micro-batches of the chosen plan and of its cuts too");
     plan->add_flag("--typical", command.typical, "Measure nothing: predict the speed of an ordinary processor or GPU");
     plan->add_flag("--json", command.json, "Print JSON instead of text");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,9 @@ struct PlanCommand {
     std::string settings_file;
     std::vector<std::string> overrides;
     std::string memory;
-    std::string price;  // "2.5/h"
+    std::string price;    // "2.5/h"
+    int64_t workers = 0;  // 0 = one process computes
+    std::string link;     // "1Gbit"
     bool measures = false;
     bool typical = false;
     bool json = false;

@@ -12,10 +12,10 @@
 #include "accrue/cli/listening.h"
 #include "accrue/cli/signals.h"
 #include "accrue/cli/standby.h"
+#include "accrue/cli/team_options.h"
 #include "accrue/cli/team_training.h"
 #include "accrue/cli/tokenizing_report.h"
-#include "accrue/kernels/gpus.h"
-#include "accrue/train/settings_words.h"
+#include "accrue/observe/run_figures.h"
 #include "accrue/train/team/team_leader.h"
 #include "accrue/train/trainer.h"
 
@@ -45,6 +45,11 @@ std::string end_text(const TrainSummary& summary, const RunFolder& folder) {
                                    summary.seconds);
     text += change_text("training loss", summary.loss_before, summary.loss_after);
     text += change_text("validation loss", summary.validation_before, summary.validation_after);
+    RunFigures run;
+    (void)read_metrics(folder.metrics(), [&](const MetricsRow& row) { run.add(row); });
+    if (const std::string workers = text_of(run.workers); !workers.empty()) {
+        text += fmt::format("workers: {}\n", workers);
+    }
     text += fmt::format("\nmodel:       {}\nreport:      {}\nmetrics:     {}\ncheckpoints: {}\nsettings:    {}\n",
                         folder.model().string(), folder.report().string(), folder.metrics().string(),
                         folder.checkpoints().string(), folder.settings().string());
@@ -62,26 +67,6 @@ std::string way_on(const RunWatch& watch, const RunFolder& folder) {
     return cat(watch.saved_step >= 0 ? cat("The last checkpoint is whole (step ", watch.saved_step, "): go on with ")
                                      : "There is no checkpoint yet: start again with ",
                "accrue train --resume ", folder.root.string());
-}
-
-// Sums and device as several workers can have them. Left open, the device is the processor.
-void settle_for_workers(Settings::Compute& compute) {
-    if (compute.sums != SumKind::exact) {
-        throw Error(cat("compute.sums is \"", word_of(compute.sums),
-                        "\", but only exact sums of several workers add up alike in every order. Set compute.sums = "
-                        "\"exact\", or leave --workers out."));
-    }
-    if (!compute.device) {
-        compute.device = DeviceName(DeviceKind::cpu);
-        if (!gpus_of_machine().found.empty()) {
-            show(stdout, "Workers compute on processors only so far: the GPU is not used.\n");
-        }
-    }
-    if (compute.device->kind == DeviceKind::cuda) {
-        throw Error(cat("compute.device is \"", text_of(*compute.device),
-                        "\", but workers compute on processors only so far. Set compute.device = \"cpu\", or leave "
-                        "--workers out."));
-    }
 }
 
 // With nothing to save.
@@ -200,7 +185,9 @@ ExitCode run_train(const TrainCommand& command) try {
     }
     TeamTraining team{.workers = command.workers};
     if (command.workers > 0) {
-        settle_for_workers(settings.compute);
+        if (settle_for_workers(settings.compute) == GpuUse::left_out) {
+            show(stdout, "Workers compute on processors only so far: the GPU is not used.\n");
+        }
     }
     if (!command.listen.empty()) {
         team.listening = listening_options(command.listen, settings.workers);

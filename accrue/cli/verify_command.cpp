@@ -11,7 +11,9 @@
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
 #include "accrue/cli/standard_output.h"
+#include "accrue/cli/team_options.h"
 #include "accrue/cli/tokenizing_report.h"
+#include "accrue/cli/verify_workers.h"
 #include "accrue/observe/status_line.h"
 #include "accrue/train/newest_checkpoint.h"
 #include "accrue/train/run_folder.h"
@@ -75,6 +77,9 @@ ExitCode compare(const VerifyCommand& command, const ProgramUnderTest& program) 
 }  // namespace
 
 ExitCode run_verify(const VerifyCommand& command, const ProgramUnderTest& program) {
+    if (command.workers > 0) {
+        return verify_over_workers(command);
+    }
     return command.runs.empty() ? verify_window(command, program) : compare(command, program);
 }
 
@@ -90,6 +95,17 @@ void add_verify_command(CLI::App& app, VerifyCommand& command, ExitCode& code, c
         ->check(CLI::PositiveNumber);
     verify->add_option("--grains", command.grains, "Only the first so many grains of the window, to save time")
         ->check(CLI::PositiveNumber);
+    auto* workers = verify
+                        ->add_option("--workers", command.workers,
+                                     "Train some windows by one process and by so many workers, one of which is "
+                                     "killed, and compare the files instead")
+                        ->check(CLI::Range(int64_t{2}, kMostWorkers))
+                        ->excludes("--step")
+                        ->excludes("--grains");
+    verify->add_option("--windows", command.windows, "With --workers: so many windows")
+        ->capture_default_str()
+        ->check(CLI::Range(int64_t{2}, int64_t{1'000'000}))
+        ->needs(workers);
     verify->add_flag("--json", command.json, "Print the result as JSON");
     verify->add_option("--runs", command.runs, "Compare two run folders instead: where do they part, and why?")
         ->expected(2)
@@ -97,7 +113,8 @@ void add_verify_command(CLI::App& app, VerifyCommand& command, ExitCode& code, c
         ->excludes("source")
         ->excludes("--set")
         ->excludes("--step")
-        ->excludes("--grains");
+        ->excludes("--grains")
+        ->excludes("--workers");
     verify->footer("Exit code: 0 if everything compared is the same, 1 if not.");
     verify->callback([&code, &command, &program] { code = run_verify(command, program); });
 }

@@ -17,6 +17,8 @@ struct VerifyCommand {
     std::vector<std::string> overrides;
     int64_t step = 0;
     int64_t grains = 0;
+    int64_t workers = 0;  // > 0: over so many processes
+    int64_t windows = 4;  // that these compute
     bool json = false;
     std::vector<std::string> runs;  // two folders to compare instead
 };

@@ -36,7 +36,12 @@ constexpr Column kColumns[] = {{Metrics::kLoss, &MetricsRow::loss},
                                {Metrics::kSeconds, &MetricsRow::seconds},
                                {Metrics::kTokensPerSecond, &MetricsRow::tokens_per_second},
                                {Metrics::kUpdatesPerHour, &MetricsRow::updates_per_hour},
-                               {Metrics::kPeakBytes, &MetricsRow::peak_bytes}};
+                               {Metrics::kPeakBytes, &MetricsRow::peak_bytes},
+                               {Metrics::kWorkers, &MetricsRow::workers},
+                               {Metrics::kExchangeSeconds, &MetricsRow::exchange_seconds},
+                               {Metrics::kExchangeBytes, &MetricsRow::exchange_bytes},
+                               {Metrics::kLostWorkers, &MetricsRow::lost_workers},
+                               {Metrics::kGrainsRecomputed, &MetricsRow::grains_recomputed}};
 
 double number_of(const Json& value) {
     const auto number = value.get<double>();

@@ -29,6 +29,11 @@ struct MetricsRow {
     double tokens_per_second = kNothing;
     double updates_per_hour = kNothing;
     double peak_bytes = kNothing;
+    double workers = kNothing;
+    double exchange_seconds = kNothing;
+    double exchange_bytes = kNothing;
+    double lost_workers = kNothing;
+    double grains_recomputed = kNothing;
 };
 
 // How much of a file could be read.

@@ -46,6 +46,17 @@ std::string figure_html(std::string_view label, std::string_view value_html) {
     return fmt::format("<div><span>{}</span><b>{}</b></div>\n", escape_html(label), value_html);
 }
 
+std::string worker_figures_html(const WorkerFigures& workers) {
+    if (workers.steps == 0) {
+        return "";
+    }
+    return figure_html("Workers", number_text(workers.workers.last)) +
+           figure_html("Exchange of sums", duration_text(workers.exchange_seconds)) +
+           figure_html("Sent by workers", bytes_text(workers.exchange_bytes)) +
+           figure_html("Lost workers", number_text(workers.lost.total())) +
+           figure_html("Grains computed again", number_text(workers.recomputed_grains.total()));
+}
+
 std::string figures_html(const RunFigures& run) {
     return "<section class=\"figures\">\n" + figure_html("Training loss", change_html(run.loss)) +
            figure_html("Validation loss", change_html(run.validation_loss, run.validation_before)) +
@@ -57,7 +68,7 @@ std::string figures_html(const RunFigures& run) {
            figure_html("Peak memory", bytes_text(run.peak_bytes)) +
            figure_html("Skipped windows", number_text(run.skipped)) +
            (run.loss_scale.count > 0 ? figure_html("Loss scale", number_text(run.loss_scale.last)) : "") +
-           figure_html("Replays", number_text(run.replays)) + "</section>\n";
+           figure_html("Replays", number_text(run.replays)) + worker_figures_html(run.workers) + "</section>\n";
 }
 
 // Which value of a step a chart shows, and how.

@@ -192,5 +192,21 @@ TEST_F(ReportTest, LinesThatAreNoMetricsAreCountedAndLeftOut) {
     EXPECT_THAT(html, Not(HasSubstr("<b></b>")));
 }
 
+TEST_F(ReportTest, ARunByWorkersSaysWhatTheyTook) {
+    write_run();
+    EXPECT_THAT(page(), Not(HasSubstr("Lost workers")));
+    MetricsFile file(path_);
+    Line fifth = line(5, 4.5, 1.0);
+    fifth["workers"] = 3;
+    fifth["exchange_seconds"] = 0.5;
+    fifth["exchange_bytes"] = 2 << 20;
+    fifth["lost_workers"] = 1;
+    fifth["grains_recomputed"] = 7;
+    file.append(fifth);
+    EXPECT_THAT(page(), AllOf(HasSubstr("<span>Workers</span><b>3</b>"), HasSubstr("<span>Lost workers</span><b>1</b>"),
+                              HasSubstr("<span>Sent by workers</span><b>2.00 MiB</b>"),
+                              HasSubstr("<span>Grains computed again</span><b>7</b>")));
+}
+
 }  // namespace
 }  // namespace accrue

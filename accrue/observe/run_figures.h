@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "accrue/observe/metrics_rows.h"
@@ -35,6 +36,32 @@ struct FirstAndLast {
     void add(double value);
 };
 
+// What counts up while a process lives, and begins anew with the next one: all of it.
+class CountOfProcesses {
+public:
+    void add(double value);
+    [[nodiscard]] double total() const { return total_; }
+
+private:
+    double total_ = 0;
+    double last_ = 0;
+};
+
+// Of the steps that several workers computed.
+struct WorkerFigures {
+    int64_t steps = 0;
+    FirstAndLast workers;
+    double seconds = 0;
+    double exchange_seconds = 0;
+    double exchange_bytes = 0;  // that all of them sent
+    CountOfProcesses lost;
+    CountOfProcesses recomputed_grains;
+
+    void add(const MetricsRow& row);
+};
+// "3; 1 was lost, and 4 grain(s) computed again; exchange: 5% of the time, 1.20 GiB a step"; "" where no workers computed.
+[[nodiscard]] std::string text_of(const WorkerFigures& workers);
+
 // What a report says of a run as a whole, gathered step by step in the order of the file.
 struct RunFigures {
     static constexpr size_t kLastRows = 10;
@@ -53,6 +80,7 @@ struct RunFigures {
     double peak_bytes = kNothing;
     ThinnedValues tokens_per_second;
     ThinnedValues updates_per_hour;
+    WorkerFigures workers;
     std::deque<MetricsRow> last_rows;  // so many, in the order of the file
 
     void add(const MetricsRow& row);

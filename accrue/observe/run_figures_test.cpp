@@ -52,5 +52,45 @@ TEST(RunFiguresTest, AreThoseOfAllRowsInAnyOrder) {
     EXPECT_EQ(run.last_rows.front().step, 10);
 }
 
+// A run that three workers began, one process went on with, and two workers ended; of the second leader's a worker was lost too.
+TEST(RunFiguresTest, WhatWorkersLostIsCountedOverProcesses) {
+    RunFigures run;
+    EXPECT_EQ(text_of(run.workers), "");
+    run.add({.step = 1,
+             .seconds = 2,
+             .workers = 3,
+             .exchange_seconds = 1,
+             .exchange_bytes = 1024,
+             .lost_workers = 0,
+             .grains_recomputed = 0});
+    EXPECT_EQ(text_of(run.workers), "3; exchange of sums: 50% of the time, 1.00 KiB a step");
+    run.add({.step = 2,
+             .seconds = 2,
+             .workers = 3,
+             .exchange_seconds = 0,
+             .exchange_bytes = 1024,
+             .lost_workers = 2,
+             .grains_recomputed = 5});
+    run.add({.step = 3, .seconds = 100});
+    run.add({.step = 4,
+             .seconds = 6,
+             .workers = 2,
+             .exchange_seconds = 1,
+             .exchange_bytes = 1024,
+             .lost_workers = 2,
+             .grains_recomputed = 4});
+    run.add({.step = 5,
+             .seconds = 6,
+             .workers = 2,
+             .exchange_seconds = 2,
+             .exchange_bytes = 1024,
+             .lost_workers = 3,
+             .grains_recomputed = 4});
+    EXPECT_EQ(run.workers.lost.total(), 5);
+    EXPECT_EQ(run.workers.recomputed_grains.total(), 9);
+    EXPECT_EQ(text_of(run.workers),
+              "2; lost 5, and 9 grain(s) computed again; exchange of sums: 25% of the time, 1.00 KiB a step");
+}
+
 }  // namespace
 }  // namespace accrue

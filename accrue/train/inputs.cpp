@@ -41,12 +41,6 @@ bool holds_ids(const std::filesystem::path& file) {
     return name == ".safetensors" || name == ".bin";
 }
 
-// Beside the run, so that the next run finds it.
-std::filesystem::path cache_folder_of(const Settings& settings) {
-    const std::filesystem::path run = settings.run.folder.empty() ? "runs/next" : settings.run.folder;
-    return run.parent_path() / "token-cache";
-}
-
 // Text without a tokenizer would be trained on as bytes, which means something else to every model that was not.
 void check_are_ids(const std::vector<std::filesystem::path>& files) {
     const auto text = std::find_if_not(files.begin(), files.end(), holds_ids);
@@ -115,6 +109,11 @@ void check_micro_batch(int64_t grain_samples, int64_t micro_batch_grains, int64_
 }
 
 }  // namespace
+
+std::filesystem::path token_cache_of(const Settings& settings) {
+    const std::filesystem::path run = settings.run.folder.empty() ? "runs/next" : settings.run.folder;
+    return run.parent_path() / "token-cache";
+}
 
 int64_t RunInputs::longest_sample() const {
     return std::max(train->longest(), validation ? validation->longest() : 0);
@@ -218,7 +217,7 @@ Corpus open_run_files(const Settings& settings, const std::vector<std::string>& 
         check_are_ids(files);
     }
     return open_corpus({.files = files,
-                        .cache_folder = cache_folder_of(settings),
+                        .cache_folder = token_cache_of(settings),
                         .sequence_length = settings.data.sequence_length,
                         .layout = settings.data.layout,
                         .reset_attention = settings.data.reset_attention,

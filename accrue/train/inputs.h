@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ struct RunInputs {
 [[nodiscard]] RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress = nullptr,
                                     const ModelFamilies& families = known_families(),
                                     DeviceUse use = DeviceUse::compute);
+
+// Where a run keeps what it has tokenized: beside it, so that the next run finds it.
+[[nodiscard]] std::filesystem::path token_cache_of(const Settings& settings);
 
 // The settings as a plan needs them: a window never crosses the end of an epoch, so none is larger than the data.
 [[nodiscard]] Settings settings_to_plan(const RunInputs& inputs);

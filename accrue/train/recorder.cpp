@@ -28,6 +28,7 @@
 #include "accrue/train/sample_text.h"
 #include "accrue/train/settings_words.h"
 #include "accrue/train/state.h"
+#include "accrue/train/trained_model.h"
 #include "accrue/train/watched_batches.h"
 
 namespace accrue {
@@ -207,7 +208,12 @@ bool Recorder::write_model(const StopFlag& stop) {
             run_.folder.model(), *run_.inputs.model, weights, [&](int64_t bytes) { written += bytes; },
             [&](const std::filesystem::path& model) { add_companions(model); });
     });
-    const bool has_shown_text = show_text(stop);
+    Generator* const generator = run_.engine.model->generator();
+    std::vector<int32_t> prompt = run_.text == Text::is_shown ? first_words(stop) : std::vector<int32_t>();
+    const bool has_shown_text = generator != nullptr && !prompt.empty();
+    if (has_shown_text) {
+        show_text(*generator, run_.engine.weights_to_read(), std::move(prompt), stop);
+    }
     WorkProgress bar = run_.progress.work("writing the model", "bytes");
     while (writing.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
         bar.report(written, total);
@@ -224,30 +230,48 @@ void Recorder::add_companions(const std::filesystem::path& model) const {
     }
 }
 
-bool Recorder::show_text(const StopFlag& stop) {
+std::vector<int32_t> Recorder::first_words(const StopFlag& stop) const {
     const RunInputs& inputs = run_.inputs;
-    Generator* generator = run_.engine.model->generator();
-    if (run_.text == Text::is_left_out || !inputs.tokenizer || stop || generator == nullptr) {
-        return false;
+    if (!inputs.tokenizer || stop) {
+        return {};
     }
-    const Tokenizer& tokenizer = *inputs.tokenizer;
-    std::vector<int32_t> prompt = tokenizer.encode("Once upon a time", Special::with);
-    if (!inputs.settings.data.train.empty()) {
-        const Sample first = inputs.train->sample(0);
-        prompt.assign(first.tokens.begin(), first.tokens.begin() + std::min<int64_t>(16, std::ssize(first.tokens)));
+    if (inputs.settings.data.train.empty()) {
+        return inputs.tokenizer->encode("Once upon a time", Special::with);
     }
-    if (prompt.empty()) {
-        return false;  // the first sample counts nothing
-    }
+    const Sample first = inputs.train->sample(0);  // which may count nothing
+    return {first.tokens.begin(), first.tokens.begin() + std::min<int64_t>(16, std::ssize(first.tokens))};
+}
+
+void Recorder::show_text(Generator& generator, const Weights& weights, std::vector<int32_t> prompt,
+                         const StopFlag& stop) {
+    const RunInputs& inputs = run_.inputs;
     run_.progress.text("\nIt writes:\n");
     const int64_t tokens =
         shown_tokens(run_.engine.model->parameters().elements(), std::ssize(prompt), inputs.longest_sample());
     show_sample(
-        *generator, run_.engine.weights_to_read(), tokenizer,
+        generator, weights, *inputs.tokenizer,
         {.prompt = std::move(prompt), .longest = inputs.longest_sample(), .tokens = tokens},
         [this](std::string_view piece) { run_.progress.text(piece); }, stop);
     run_.progress.text("\n");
-    return true;
+}
+
+// Only text is lost where it can't be read again: the run is done, and all of it is on disk.
+bool Recorder::show_text_of_written_model(const StopFlag& stop) try {
+    std::vector<int32_t> prompt = first_words(stop);
+    if (prompt.empty()) {
+        return false;
+    }
+    const Settings& settings = run_.inputs.settings;
+    TrainedModel model(run_.folder.root, run_.inputs.longest_sample(), settings.compute.threads,
+                       settings.compute.device, [this](const std::string& line) { run_.progress.note(line); });
+    Generator* const generator = model.model().generator();
+    if (generator != nullptr) {
+        show_text(*generator, model.weights(), std::move(prompt), stop);
+    }
+    return generator != nullptr;
+} catch (const Error& error) {
+    run_.progress.note(cat("The model is written, but no text of it can be shown here: ", error.what()));
+    return false;
 }
 
 void Recorder::write_report() const {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "accrue/base/clock.h"
 #include "accrue/observe/metrics.h"
@@ -68,6 +69,8 @@ public:
 
     // The model, the report, and meanwhile some text of the model, unless `stop` is set. True if there was text to show.
     [[nodiscard]] bool finish(const StopFlag& stop);
+    // The same text where it was left out: of the model as it was written, once the workers are gone and their memory is free.
+    [[nodiscard]] bool show_text_of_written_model(const StopFlag& stop);
 
 private:
     [[nodiscard]] int64_t peak_bytes();
@@ -75,7 +78,9 @@ private:
     void tell_skip(const StepReport& report) const;
     void tell_step(const StepReport& report, const std::optional<double>& validation_loss, int64_t peak_bytes) const;
     [[nodiscard]] bool write_model(const StopFlag& stop);
-    [[nodiscard]] bool show_text(const StopFlag& stop);
+    // What the text goes on from; nothing if none is shown.
+    [[nodiscard]] std::vector<int32_t> first_words(const StopFlag& stop) const;
+    void show_text(Generator& generator, const Weights& weights, std::vector<int32_t> prompt, const StopFlag& stop);
     void add_companions(const std::filesystem::path& model) const;
     void write_report() const;
 

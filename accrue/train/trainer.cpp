@@ -374,6 +374,7 @@ TrainSummary Trainer::run(const StopFlag& stop) {
     summary_.tokens = engine_.state.tokens;
     if (team_ != nullptr) {
         team_->end(summary_.end == TrainSummary::End::done ? TeamLeader::How::done : TeamLeader::How::stopped);
+        summary_.has_shown_text = summary_.end == TrainSummary::End::done && recorder_.show_text_of_written_model(stop);
     }
     return summary_;
 }
