@@ -15,6 +15,7 @@ class HeldAnswers final : public Answers {
 public:
     std::string answer(const std::string& worker, const std::string& subject, const std::string& question) override {
         ++asked;
+        asked.notify_all();
         may_answer.wait();
         if (subject == "error") {
             throw Error(question);
@@ -57,6 +58,27 @@ TEST_F(AskedQuestionsTest, AQuestionIsAnsweredOnceHoweverOftenItIsAsked) {
     EXPECT_EQ(answer(place), "a?");
     EXPECT_EQ(answer(place), "a?");
     EXPECT_EQ(answers_.asked, 1);
+}
+
+// One thread answers, in order: when the second question has its answer, the first one had all that it gets.
+TEST_F(AskedQuestionsTest, AskedAgainWhileItIsAnsweredItIsAnsweredOnce) {
+    std::atomic<int64_t> answered = 0;
+    AskedQuestions questions(answers_, 1, [&] {
+        ++answered;
+        answered.notify_all();
+    });
+    const Place first{.worker = "a", .link = 1, .number = 1};
+    const Place second{.worker = "a", .link = 1, .number = 2};
+    questions.ask(first, "data", "?");
+    answers_.asked.wait(0);
+    questions.ask(first, "data", "?");
+    questions.ask(second, "data", "!");
+    answers_.may_answer.count_down();
+    for (int64_t seen = 0; !questions.answer(second); seen = answered) {
+        answered.wait(seen);
+    }
+    EXPECT_EQ(questions.answer(first), "a?");
+    EXPECT_EQ(answers_.asked, 2);
 }
 
 TEST_F(AskedQuestionsTest, AnErrorIsTheAnswer) {

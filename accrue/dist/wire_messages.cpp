@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <coordinator.pb.h>
+#include <google/protobuf/stubs/logging.h>
 
 namespace accrue {
 namespace {
@@ -58,6 +59,10 @@ int64_t number_from(int64_t least, int64_t number, const std::string& name) {
         throw Error(cat(name, " is ", number, ", but must be ", least, " or more"));
     }
     return number;
+}
+
+void quiet_protobuf() {
+    google::protobuf::SetLogHandler(nullptr);
 }
 
 std::string why_not_admitted(const wire::Caller& caller, const JoinTerms& terms) {

@@ -23,6 +23,9 @@ namespace accrue {
 inline constexpr int64_t kMostMessageBytes = int64_t{32} << 20;
 inline constexpr int64_t kMostQuestionBytes = int64_t{16} << 20;
 
+// Bytes that are no message are an answer to whoever sent them, not a line on the terminal for each.
+void quiet_protobuf();
+
 // Why this caller may not take part; empty = it may.
 [[nodiscard]] std::string why_not_admitted(const wire::Caller& caller, const JoinTerms& terms);
 // Of a call whose number counts.

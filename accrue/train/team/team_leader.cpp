@@ -74,6 +74,15 @@ void TeamLeader::check_numerics(const std::string& worker, const std::string& re
     }
 }
 
+// What a worker asks for is looked at: samples that are not there would be memory that is not.
+void TeamLeader::require_in_data(const Window& window) const {
+    const int64_t samples = run_->inputs.train->size();
+    if (window.first.place > samples - window.samples) {
+        throw Error(cat("a worker asks for samples ", window.first.place, " to ",
+                        window.first.place + window.samples - 1, " of an epoch of ", samples, "."));
+    }
+}
+
 std::string TeamLeader::answer(const std::string& worker, const std::string& subject, const std::string& question) {
     if (subject == "job") {
         return job();
@@ -88,18 +97,23 @@ std::string TeamLeader::answer(const std::string& worker, const std::string& sub
     }
     const std::lock_guard lock(mutex_);
     if (subject == "batch") {
-        return encoded(packet_of(run_->loader.load(window_of(packet.words.at("window")),
-                                                   packet.words.at("grains").get<std::vector<int64_t>>())));
+        const auto [window, grains] = batch_question_of(packet);
+        require_in_data(window);
+        return encoded(packet_of(run_->loader.load(window, grains)));
     }
     if (subject == "tokens") {
-        return encoded({.words = {{"tokens", run_->loader.counted_tokens(window_of(packet.words.at("window")))}}});
+        const Window window = window_of(packet.words.at("window"));
+        require_in_data(window);
+        return encoded({.words = {{"tokens", run_->loader.counted_tokens(window)}}});
     }
     if (subject == "window") {
-        return encoded({.words = json_of(run_->loader.window_from(position_of(packet.words.at("from")),
-                                                                  window_size_of(run_->inputs.settings.window)))});
+        const DataPosition from = position_of(packet.words.at("from"));
+        require_in_data({.first = from, .samples = 1});
+        return encoded(
+            {.words = json_of(run_->loader.window_from(from, window_size_of(run_->inputs.settings.window)))});
     }
     if (subject == "measured") {
-        if (packet.words.at("step") == measured_step_) {
+        if (number_of(packet, "step") == measured_step_) {
             measured_[worker] = packet.words;
         }
         return "";
@@ -335,12 +349,12 @@ std::optional<Evaluation> TeamLeader::evaluate(const Dataset& data, int64_t samp
 // Takes what the worker has computed, and gives it what nobody else of its roster has. One that slept through a roster may have
 // other weights: it is not listened to. With the lock held.
 Packet TeamLeader::next_range(const Packet& question) {
-    const int64_t roster = question.words.at("roster");
+    const int64_t roster = number_of(question, "roster");
     if (roster != desk_.standing().roster) {
         return {};
     }
     if (question.words.contains("first")) {
-        const auto place = question.words.at("first").get<size_t>();
+        const auto place = static_cast<size_t>(number_of(question, "first"));
         if (place < validation_.ranges.size() && !validation_.ranges[place].is_done &&
             validation_.ranges[place].given_in_roster == roster) {
             Range& range = validation_.ranges[place];

@@ -108,6 +108,7 @@ private:
     [[nodiscard]] Packet next_range(const Packet& question);
     [[nodiscard]] std::string job();
     void check_numerics(const std::string& worker, const std::string& record) const;
+    void require_in_data(const Window& window) const;
 
     CoordinatorDesk& desk_;
     Workforce& workforce_;
