@@ -35,6 +35,8 @@ void quiet_protobuf();
 
 void write_message(const GrainLedger& ledger, wire::Ledger& message);
 [[nodiscard]] GrainLedger ledger_of(const wire::Ledger& message);
+// How large one of so many grains and tensors may be.
+[[nodiscard]] int64_t most_bytes_of(const wire::Ledger& message);
 // With which a worker begins a window.
 [[nodiscard]] WindowRecord window_record_of(const std::string& json, const GrainLedger& mine);
 
