@@ -23,6 +23,12 @@ namespace fs = std::filesystem;
 
 // What a worker that is killed leaves behind.
 class Killed final : public std::exception {};
+// What one that has a fault says last.
+class Failed final : public Error {
+public:
+    Failed() : Error("a worker has failed") {}
+};
+enum class Death { killed, failed };
 
 // When the run is told to stop: at that call of its first worker.
 struct StopAt {
@@ -33,8 +39,9 @@ struct StopAt {
 // Kills its worker at one of its calls, or tells the run to stop.
 class MortalLink final : public Link {
 public:
-    MortalLink(Link& link, int64_t last_call, const StopAt& stop)
+    MortalLink(Link& link, int64_t last_call, Death death, const StopAt& stop)
         : link_(link),
+          death_(death),
           is_mortal_(last_call >= 0),
           calls_left_(last_call),
           calls_to_stop_(stop.call),
@@ -76,6 +83,9 @@ public:
 private:
     void count() {
         if (is_mortal_ && calls_left_-- <= 0) {  // what was loaded ahead may not be looked at
+            if (death_ == Death::failed) {
+                throw Failed();
+            }
             throw Killed();
         }
         if (calls_to_stop_-- == 0) {
@@ -84,6 +94,7 @@ private:
     }
 
     Link& link_;
+    const Death death_;
     const bool is_mortal_;
     std::atomic<int64_t> calls_left_;  // batches are loaded by a thread of their own
     std::atomic<int64_t> calls_to_stop_;
@@ -96,8 +107,8 @@ constexpr int64_t kNeverKilled = -1;
 class Threads final : public Workforce {
 public:
     // `deaths`: for each worker, at which of its calls it is killed.
-    Threads(CoordinatorDesk& desk, std::vector<int64_t> deaths, const StopAt& stop)
-        : desk_(desk), deaths_(std::move(deaths)), stop_(stop) {}
+    Threads(CoordinatorDesk& desk, std::vector<int64_t> deaths, Death death, const StopAt& stop)
+        : desk_(desk), deaths_(std::move(deaths)), death_(death), stop_(stop) {}
 
     // Whoever still waits ends.
     ~Threads() override {
@@ -155,13 +166,14 @@ private:
         const StopAt stop = all_.empty() ? stop_ : StopAt{};
         all_.push_back({.name = name, .end = std::async(std::launch::async, [this, name, death, stop] {
                                           InProcessLink link(desk_, *leader_, name);
-                                          MortalLink mortal(link, death, stop);
+                                          MortalLink mortal(link, death, death_, stop);
                                           work_for_team(mortal, {.name = name});
                                       })});
     }
 
     CoordinatorDesk& desk_;
     std::vector<int64_t> deaths_;
+    Death death_;
     StopAt stop_;
     Answers* leader_ = nullptr;
     std::deque<Worker> all_;
@@ -190,7 +202,7 @@ protected:
     TrainSummary train_by(std::vector<int64_t> deaths, const Settings& settings, const StopFlag& stop = kNever) {
         CoordinatorDesk desk({.least_workers = std::ssize(deaths)});
         const int64_t workers = std::ssize(deaths);
-        Threads threads(desk, std::move(deaths), stop_at_);
+        Threads threads(desk, std::move(deaths), death_, stop_at_);
         TeamLeader leader(desk, threads, {.workers = workers});
         const TrainSummary summary = train_with(settings, stop, {.team = &leader});
         desk.close();
@@ -218,6 +230,7 @@ protected:
     TemporaryFolder folder_;
     int64_t killed_ = 0;  // workers of the last run
     StopAt stop_at_;      // of the next one
+    Death death_ = Death::killed;
 };
 
 TEST_F(TeamRunTest, AnyNumberOfWorkersGivesTheFilesOfOneProcess) {
@@ -305,6 +318,26 @@ TEST_F(TeamRunTest, AWorkerThatIsKilledAnywhereChangesNoBit) {
         }
     }
     EXPECT_GT(killed, 14) << "most calls come";
+}
+
+// Also while several threads of the leader read what a checkpoint is to hold: none of them goes on waiting for workers.
+TEST_F(TeamRunTest, AWorkerThatFailsAnywhereEndsTheRun) {
+    death_ = Death::failed;
+    int64_t failed = 0;
+    for (int64_t call = 0; call < 100; call += 4) {
+        Settings job = settings(cat("failed-", call));
+        job.run.checkpoint_steps = 1;
+        job.compute.threads = 3;
+        try {
+            (void)train_by({call}, job);
+        } catch (const Failed&) {
+            ++failed;
+        } catch (const Error& error) {
+            EXPECT_STREQ(error.what(), Failed().what());
+            ++failed;
+        }
+    }
+    EXPECT_GT(failed, 20) << "most calls come";
 }
 
 TEST_F(TeamRunTest, AllOfThemKilledOneAfterAnotherGoOnFromTheLastCheckpoint) {

@@ -326,9 +326,9 @@ grpc::ServerUnaryReactor* CoordinatorService::Ask(Context* context, const wire::
         if (std::ssize(request->question()) > kMostQuestionBytes) {
             throw Error(cat("a question has ", request->question().size(), " bytes, more than ", kMostQuestionBytes));
         }
-        AskedQuestions::Place answered = place;
-        answered.number = request->answered();
-        questions_.forget(answered);
+        AskedQuestions::Place newest = place;
+        newest.number = request->newest();
+        questions_.forget_all_but({request->open().begin(), request->open().end()}, newest);
         if (request->has_question()) {
             questions_.ask(place, request->subject(), request->question());
         }

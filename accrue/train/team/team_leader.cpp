@@ -128,10 +128,18 @@ std::string TeamLeader::answer(const std::string& worker, const std::string& sub
 
 void TeamLeader::look_after() {
     const std::lock_guard lock(look_mutex_);  // whoever reads the state waits, and looks, too
-    for (const auto& all : {workforce_.look_after(), desk_.take_news()}) {
-        for (const std::string& news : all) {
-            run_->note(news);
+    if (!fault_.empty()) {
+        throw Error(fault_);
+    }
+    try {
+        for (const auto& all : {workforce_.look_after(), desk_.take_news()}) {
+            for (const std::string& news : all) {
+                run_->note(news);
+            }
         }
+    } catch (const Error& error) {
+        fault_ = error.what();  // is said once, but several threads may wait for workers, all of which end now
+        throw;
     }
 }
 

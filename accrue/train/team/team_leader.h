@@ -116,6 +116,7 @@ private:
     std::optional<Run> run_;
     StateDesk state_;
     std::mutex look_mutex_;
+    std::string fault_;  // that ends the run; empty = none
     std::recursive_mutex session_mutex_;
     int64_t session_task_ = 0;
     int64_t filled_roster_ = 0;  // whose members got the state after they met
