@@ -18,9 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of one that is gone, nothing.
 std::string proc_text(pid_t process, const char* file) {
-    std::ifstream stream(cat("/proc/", process, "/", file), std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), {}};
+    try {
+        std::ifstream stream(cat("/proc/", process, "/", file), std::ios::binary);
+        return {std::istreambuf_iterator<char>(stream), {}};
+    } catch (const std::ios_base::failure&) {
+        return "";
+    }
 }
 
 std::vector<std::string> words_of(const std::string& text) {

@@ -229,7 +229,7 @@ void TeamLeader::fill(Engine& engine, const std::function<void()>& load) {
             state_.end();
             const auto said = answer_of(task, Patience::one_roster, kNeverStop);
             if (said && *said != kNoState) {
-                filled_roster_ = roster.roster;
+                filled_roster_ = desk_.roster_of_answer();  // perhaps a later one than it began in
                 fills_ = false;
                 return;
             }
