@@ -1,172 +1,20 @@
 // Whole runs whose steps workers compute: threads of this process, each with an engine of its own, that know nothing but what their
 // leader says.
 
-#include <atomic>
-#include <deque>
-#include <future>
-
 #include "tests/support.h"
+#include "tests/team_threads.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "accrue/base/file.h"
-#include "accrue/dist/in_process_link.h"
 #include "accrue/train/settings_words.h"
 #include "accrue/train/team/team_leader.h"
-#include "accrue/train/team/team_worker.h"
 #include "accrue/train/trainer.h"
 
 namespace accrue::testing {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What a worker that is killed leaves behind.
-class Killed final : public std::exception {};
-
-// When the run is told to stop: at that call of its first worker.
-struct StopAt {
-    int64_t call = -1;
-    StopFlag* flag = nullptr;
-};
-
-// Kills its worker at one of its calls, or tells the run to stop.
-class MortalLink final : public Link {
-public:
-    MortalLink(Link& link, int64_t last_call, const StopAt& stop)
-        : link_(link),
-          is_mortal_(last_call >= 0),
-          calls_left_(last_call),
-          calls_to_stop_(stop.call),
-          stop_(stop.flag) {}
-
-    [[nodiscard]] Roster meet(const MeetRequest& request) override { return count(), link_.meet(request); }
-    [[nodiscard]] Task task_after(const CallPlace& place, int64_t number) override {
-        return count(), link_.task_after(place, number);
-    }
-    [[nodiscard]] std::string done(const CallPlace& place, int64_t number, const std::string& said) override {
-        return count(), link_.done(place, number, said);
-    }
-    void begin(const CallPlace& place, const WindowRecord& record, const GrainLedger& mine) override {
-        count();
-        link_.begin(place, record, mine);
-    }
-    [[nodiscard]] std::vector<int64_t> lease(const CallPlace& place, int64_t most) override {
-        return count(), link_.lease(place, most);
-    }
-    [[nodiscard]] Coordinator::Agreed agree(const CallPlace& place, const GrainLedger& mine,
-                                            bool wishes_to_stop) override {
-        return count(), link_.agree(place, mine, wishes_to_stop);
-    }
-    [[nodiscard]] Verdict vote(const CallPlace& place, int64_t attempt, const ExchangeChecks& checks) override {
-        return count(), link_.vote(place, attempt, checks);
-    }
-    void leave() override { link_.leave(); }
-    [[nodiscard]] std::string ask(const std::string& subject, const std::string& question) override {
-        return count(), link_.ask(subject, question);
-    }
-    void set(const std::string& key, const std::string& value) override {
-        count();
-        link_.set(key, value);
-    }
-    [[nodiscard]] std::string get(const std::string& key, std::chrono::milliseconds limit) override {
-        return count(), link_.get(key, limit);
-    }
-
-private:
-    void count() {
-        if (is_mortal_ && calls_left_-- <= 0) {  // what was loaded ahead may not be looked at
-            throw Killed();
-        }
-        if (calls_to_stop_-- == 0) {
-            *stop_ = true;
-        }
-    }
-
-    Link& link_;
-    const bool is_mortal_;
-    std::atomic<int64_t> calls_left_;  // batches are loaded by a thread of their own
-    std::atomic<int64_t> calls_to_stop_;
-    StopFlag* stop_;
-};
-
-constexpr int64_t kNeverKilled = -1;
-
-// Threads in the place of processes. A worker that is killed is started again, under another name.
-class Threads final : public Workforce {
-public:
-    // `deaths`: for each worker, at which of its calls it is killed.
-    Threads(CoordinatorDesk& desk, std::vector<int64_t> deaths, const StopAt& stop)
-        : desk_(desk), deaths_(std::move(deaths)), stop_(stop) {}
-
-    // Whoever still waits ends.
-    ~Threads() override {
-        desk_.close();
-        for (Worker& worker : all_) {
-            if (worker.end.valid()) {
-                worker.end.wait();
-            }
-        }
-    }
-
-    void start(Answers& leader) override {
-        leader_ = &leader;
-        for (const int64_t death : deaths_) {
-            start_one(death);
-        }
-    }
-    [[nodiscard]] std::vector<std::string> look_after() override {
-        for (size_t number = 0; number < all_.size(); ++number) {
-            Worker& worker = all_[number];
-            if (!worker.end.valid() || worker.end.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-                continue;
-            }
-            try {
-                worker.end.get();
-            } catch (const Killed&) {
-                desk_.leave(worker.name);
-                start_one(kNeverKilled);
-                ++killed_;
-            }
-        }
-        return {};
-    }
-    void end() override {
-        for (Worker& worker : all_) {
-            try {
-                if (worker.end.valid()) {
-                    worker.end.get();
-                }
-            } catch (const Killed&) {
-                ++killed_;
-            }
-        }
-    }
-    [[nodiscard]] int64_t killed() const override { return killed_; }
-
-private:
-    struct Worker {
-        std::string name;
-        std::future<void> end;
-    };
-
-    void start_one(int64_t death) {
-        const std::string name = cat("w", all_.size());
-        const StopAt stop = all_.empty() ? stop_ : StopAt{};
-        all_.push_back({.name = name, .end = std::async(std::launch::async, [this, name, death, stop] {
-                                          InProcessLink link(desk_, *leader_, name);
-                                          MortalLink mortal(link, death, stop);
-                                          work_for_team(mortal, {.name = name});
-                                      })});
-    }
-
-    CoordinatorDesk& desk_;
-    std::vector<int64_t> deaths_;
-    StopAt stop_;
-    Answers* leader_ = nullptr;
-    std::deque<Worker> all_;
-    int64_t killed_ = 0;
-};
 
 class TeamRunTest : public ::testing::Test {
 protected:
@@ -190,11 +38,14 @@ protected:
     TrainSummary train_by(std::vector<int64_t> deaths, const Settings& settings, const StopFlag& stop = kNever) {
         CoordinatorDesk desk({.least_workers = std::ssize(deaths)});
         const int64_t workers = std::ssize(deaths);
-        Threads threads(desk, std::move(deaths), stop_at_);
+        team_.deaths = std::move(deaths);
+        Threads threads(desk, team_);
         TeamLeader leader(desk, threads, {.workers = workers});
         const TrainSummary summary = train_with(settings, stop, {.team = &leader});
         desk.close();
         killed_ = threads.killed();
+        joined_ = threads.joined();
+        forged_ = threads.forged();
         return summary;
     }
     TrainSummary train_with(const Settings& settings, const StopFlag& stop, const TrainOptions& options) const {
@@ -216,8 +67,11 @@ protected:
 
     static constexpr StopFlag kNever{false};
     TemporaryFolder folder_;
-    int64_t killed_ = 0;  // workers of the last run
-    StopAt stop_at_;      // of the next one
+    // Of the last run.
+    int64_t killed_ = 0;
+    int64_t joined_ = 0;
+    int64_t forged_ = 0;
+    ThreadsOptions team_;  // of the next one; without the deaths
 };
 
 TEST_F(TeamRunTest, AnyNumberOfWorkersGivesTheFilesOfOneProcess) {
@@ -277,9 +131,9 @@ TEST_F(TeamRunTest, ARunThatIsStoppedGoesOnWithOtherWorkersAndWithNone) {
         const std::string run = cat("stopped-", call);
         const auto stop_and_go_on = [&](size_t workers) {
             StopFlag stop{false};
-            stop_at_ = {.call = call, .flag = &stop};
+            team_.stop_at = {.call = call, .flag = &stop};
             const TrainSummary stopped = train_by(std::vector<int64_t>(workers, kNeverKilled), settings(run), stop);
-            stop_at_ = {};
+            team_.stop_at = {};
             return stopped.end;
         };
         EXPECT_EQ(stop_and_go_on(2), TrainSummary::End::stopped);
@@ -305,6 +159,54 @@ TEST_F(TeamRunTest, AWorkerThatIsKilledAnywhereChangesNoBit) {
         }
     }
     EXPECT_GT(killed, 14) << "most calls come";
+}
+
+// Also while several threads of the leader read what a checkpoint is to hold: none of them goes on waiting for workers.
+TEST_F(TeamRunTest, AWorkerThatFailsAnywhereEndsTheRun) {
+    team_.death = Death::failed;
+    int64_t failed = 0;
+    for (int64_t call = 0; call < 100; call += 4) {
+        Settings job = settings(cat("failed-", call));
+        job.run.checkpoint_steps = 1;
+        job.compute.threads = 3;
+        try {
+            (void)train_by({call}, job);
+        } catch (const Failed&) {
+            ++failed;
+        } catch (const Error& error) {
+            EXPECT_STREQ(error.what(), Failed().what());
+            ++failed;
+        }
+    }
+    EXPECT_GT(failed, 20) << "most calls come";
+}
+
+// It gets the state from the others, wherever they are in a window, and grains from then on.
+TEST_F(TeamRunTest, OneThatJoinsInMidRunTakesPartAndChangesNoBit) {
+    (void)train_alone(settings("alone"));
+    for (const size_t workers : {1, 2}) {
+        for (const int64_t call : {1, 5, 9, 13, 20, 30, 45}) {
+            const std::string run = cat("joined-", call, "-of-", workers);
+            team_.join_at_call = call;
+            (void)train_by(std::vector<int64_t>(workers, kNeverKilled), settings(run));
+            EXPECT_EQ(joined_, 1) << run;
+            EXPECT_EQ(weights(run), weights("alone")) << run;
+            EXPECT_EQ(metrics(run), metrics("alone")) << run;
+            EXPECT_THAT(read_text(folder_ / run / "metrics.jsonl"),
+                        ::testing::HasSubstr(cat("\"workers\":", workers + 1, ",")))
+                << run;
+        }
+    }
+}
+
+// It slept through a roster, in which the others went on: its weights may be older ones.
+TEST_F(TeamRunTest, LossesFromAnotherRosterAreNotThoseOfTheValidation) {
+    (void)train_alone(settings("alone"));
+    team_.forges_validation = true;
+    (void)train_by({kNeverKilled}, settings("team"));
+    EXPECT_GE(forged_, 2) << "the validation was never disturbed";
+    EXPECT_EQ(weights("team"), weights("alone"));
+    EXPECT_EQ(metrics("team"), metrics("alone"));
 }
 
 TEST_F(TeamRunTest, AllOfThemKilledOneAfterAnotherGoOnFromTheLastCheckpoint) {

@@ -6,6 +6,7 @@
 
 #include "accrue/accumulate/loss_scale.h"
 #include "accrue/base/error.h"
+#include "accrue/base/received_json.h"
 
 namespace accrue {
 namespace {
@@ -112,8 +113,14 @@ std::string to_json(const WindowRecord& record) {
 }
 
 WindowRecord window_record_of(const std::string& text) {
+    Json json;
     try {
-        return record_from(Json::parse(text));
+        json = received_json(text);
+    } catch (const std::exception& error) {
+        fail_record(error.what());
+    }
+    try {
+        return record_from(json);
     } catch (const Json::exception& error) {
         fail_record(error.what());
     }

@@ -50,16 +50,17 @@ void WorkerProcesses::start(Answers& leader) {
 
 void WorkerProcesses::start_one() {
     Worker worker{.name = std::to_string(++started_), .output = {}, .process = nullptr, .started = Clock::now()};
-    worker.output = outputs_ / worker.name;
-    worker.process = std::make_unique<ChildProcess>(
-        std::vector<std::string>{"work", "--join", server_->address(), "--name", worker.name, "--run", run_, "--parent",
-                                 std::to_string(getpid())},
-        worker.output);
+    starting_.run([&] {
+        worker.process = std::make_unique<ChildProcess>(
+            std::vector<std::string>{"work", "--join", server_->address(), "--name", worker.name, "--run", run_,
+                                     "--parent", std::to_string(getpid())},
+            worker.output.path());
+    });
     all_.push_back(std::move(worker));
 }
 
 std::string WorkerProcesses::last_words(const Worker& worker) {
-    std::ifstream file(worker.output);
+    std::ifstream file(worker.output.path());
     std::string last;
     for (std::string line; std::getline(file, line);) {
         last = line.empty() ? last : line;

@@ -2,13 +2,13 @@
 
 #include <cstdint>
 #include <deque>
-#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "accrue/base/clock.h"
-#include "accrue/base/temporary_folder.h"
+#include "accrue/base/unnamed_file.h"
 #include "accrue/cli/child_process.h"
+#include "accrue/cli/starting_thread.h"
 #include "accrue/dist/coordinator_desk.h"
 #include "accrue/dist/grpc_server.h"
 #include "accrue/train/team/team_leader.h"
@@ -33,7 +33,7 @@ public:
 private:
     struct Worker {
         std::string name;
-        std::filesystem::path output;
+        UnnamedFile output;
         std::unique_ptr<ChildProcess> process;
         Clock::time_point started;
     };
@@ -46,9 +46,9 @@ private:
     std::string run_;
     std::string token_;
     int64_t workers_;
-    TemporaryFolder outputs_;
     std::unique_ptr<GrpcServer> server_;
-    std::deque<Worker> all_;  // those that have ended too
+    StartingThread starting_;  // before those that it starts
+    std::deque<Worker> all_;   // those that have ended too
     int64_t started_ = 0;
     int64_t killed_ = 0;
     int64_t short_lives_ = 0;  // one after another

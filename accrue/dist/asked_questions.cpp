@@ -79,12 +79,13 @@ Soon<std::string> AskedQuestions::answer(const Place& place) {
     return question->is_answered ? Soon<std::string>(question->answer) : std::nullopt;
 }
 
-void AskedQuestions::forget(const Place& answered) {
+void AskedQuestions::forget_all_but(const std::set<int64_t>& open, const Place& newest) {
     const std::lock_guard lock(mutex_);
-    if (const auto worker = workers_.find(answered.worker);
-        worker != workers_.end() && worker->second.link == answered.link) {
-        auto& questions = worker->second.questions;
-        questions.erase(questions.begin(), questions.upper_bound(answered.number));
+    if (const auto worker = workers_.find(newest.worker);
+        worker != workers_.end() && worker->second.link == newest.link) {
+        std::erase_if(worker->second.questions, [&](const auto& question) {
+            return question.first <= newest.number && !open.contains(question.first);
+        });
     }
 }
 

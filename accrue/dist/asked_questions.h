@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -39,8 +40,8 @@ public:
     [[nodiscard]] bool knows(const Place& place);
     // None yet, or what the answer has thrown; a question that is not known is an Error.
     [[nodiscard]] Soon<std::string> answer(const Place& place);
-    // The worker has the answers up to that number, and does not ask after those of another link any more.
-    void forget(const Place& answered);
+    // Of the questions up to that number, the worker asks only those any more. Those of another link have nothing to do with it.
+    void forget_all_but(const std::set<int64_t>& open, const Place& newest);
 
 private:
     struct Question {

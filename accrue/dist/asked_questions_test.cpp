@@ -15,6 +15,7 @@ class HeldAnswers final : public Answers {
 public:
     std::string answer(const std::string& worker, const std::string& subject, const std::string& question) override {
         ++asked;
+        asked.notify_all();
         may_answer.wait();
         if (subject == "error") {
             throw Error(question);
@@ -59,6 +60,27 @@ TEST_F(AskedQuestionsTest, AQuestionIsAnsweredOnceHoweverOftenItIsAsked) {
     EXPECT_EQ(answers_.asked, 1);
 }
 
+// One thread answers, in order: when the second question has its answer, the first one had all that it gets.
+TEST_F(AskedQuestionsTest, AskedAgainWhileItIsAnsweredItIsAnsweredOnce) {
+    std::atomic<int64_t> answered = 0;
+    AskedQuestions questions(answers_, 1, [&] {
+        ++answered;
+        answered.notify_all();
+    });
+    const Place first{.worker = "a", .link = 1, .number = 1};
+    const Place second{.worker = "a", .link = 1, .number = 2};
+    questions.ask(first, "data", "?");
+    answers_.asked.wait(0);
+    questions.ask(first, "data", "?");
+    questions.ask(second, "data", "!");
+    answers_.may_answer.count_down();
+    for (int64_t seen = 0; !questions.answer(second); seen = answered) {
+        answered.wait(seen);
+    }
+    EXPECT_EQ(questions.answer(first), "a?");
+    EXPECT_EQ(answers_.asked, 2);
+}
+
 TEST_F(AskedQuestionsTest, AnErrorIsTheAnswer) {
     answers_.may_answer.count_down();
     const Place place{.worker = "a", .link = 1, .number = 1};
@@ -73,9 +95,30 @@ TEST_F(AskedQuestionsTest, WhatTheWorkerHasIsForgotten) {
     const Place second{.worker = "a", .link = 1, .number = 2};
     questions_.ask(first, "data", "1");
     questions_.ask(second, "data", "2");
-    questions_.forget(first);
+    questions_.forget_all_but({2}, second);
     EXPECT_FALSE(questions_.knows(first));
     EXPECT_EQ(answer(second), "a2");
+}
+
+// Of two threads that ask, one may be held up for long between its question and the next word of it.
+TEST_F(AskedQuestionsTest, OneThatIsOpenForLongKeepsNoOthersThatAreAnswered) {
+    answers_.may_answer.count_down();
+    const Place first{.worker = "a", .link = 1, .number = 1};
+    questions_.ask(first, "data", "1");
+    for (int64_t number = 2; number < 100; ++number) {
+        const Place place{.worker = "a", .link = 1, .number = number};
+        questions_.forget_all_but({1, number}, place);
+        EXPECT_NO_THROW(questions_.ask(place, "data", "?"));
+    }
+    EXPECT_EQ(answer(first), "a1");
+}
+
+TEST_F(AskedQuestionsTest, WhatIsSaidLateForgetsNothingThatWasAskedAfterIt) {
+    answers_.may_answer.count_down();
+    const Place second{.worker = "a", .link = 1, .number = 2};
+    questions_.ask(second, "data", "2");
+    questions_.forget_all_but({1}, {.worker = "a", .link = 1, .number = 1});
+    EXPECT_TRUE(questions_.knows(second));
 }
 
 TEST_F(AskedQuestionsTest, AWorkerThatWasStartedAgainHasNewQuestions) {

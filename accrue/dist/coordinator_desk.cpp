@@ -116,6 +116,7 @@ Soon<std::string> CoordinatorDesk::done(const CallPlace& place, int64_t number, 
         if (answer && number > answered_task_) {
             answered_task_ = number;
             task_answer_ = *answer;
+            roster_of_answer_ = place.roster;
         }
         return answer;
     });
@@ -205,6 +206,11 @@ Soon<std::string> CoordinatorDesk::task_answer(int64_t number, const std::functi
                         ", and the last answer that of task ", answered_task_));
     }
     return task_answer_;
+}
+
+int64_t CoordinatorDesk::roster_of_answer() const {
+    const std::lock_guard lock(mutex_);
+    return roster_of_answer_;
 }
 
 void CoordinatorDesk::ask_to_stop() {

@@ -67,6 +67,8 @@ public:
     // nothing happens. Throws the Error that has ended the run, if one has. The answer of a task before the last one that was
     // answered is not kept.
     [[nodiscard]] Soon<std::string> task_answer(int64_t number, const std::function<bool()>& gives_up);
+    // In which roster all members have said it: of the last task that was answered.
+    [[nodiscard]] int64_t roster_of_answer() const;
     void ask_to_stop();
     [[nodiscard]] std::vector<std::string> take_news();
     // Who takes part, as Coordinator says of each.
@@ -111,6 +113,7 @@ private:
     int64_t newest_task_ = 0;
     int64_t answered_task_ = 0;
     std::string task_answer_;
+    int64_t roster_of_answer_ = 0;
     // Of the roster that they were set in.
     std::map<std::string, std::string> keys_;
     int64_t roster_of_keys_ = 0;

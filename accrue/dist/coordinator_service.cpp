@@ -7,6 +7,7 @@
 
 #include <coordinator.grpc.pb.h>
 
+#include "accrue/dist/reply_room.h"
 #include "accrue/dist/wire_messages.h"
 
 namespace accrue {
@@ -17,6 +18,8 @@ constexpr std::chrono::milliseconds kLongestWait{2000};
 constexpr std::chrono::milliseconds kNow{0};
 constexpr int64_t kMostKeyBytes = 1024;
 constexpr int64_t kMostValueBytes = int64_t{1} << 20;
+// Of everybody's ledgers that are sent to everybody.
+constexpr int64_t kMostLedgersOnTheirWay = int64_t{24} << 20;
 // Of a status: it travels in a header, which must be short.
 constexpr size_t kLongestStatus = 1000;
 
@@ -65,7 +68,8 @@ public:
           calls_(parts.calls),
           joins_(parts.joins),
           refusals_(parts.refusals),
-          terms_(std::move(terms)) {}
+          terms_(std::move(terms)),
+          room_of_ledgers_(kMostLedgersOnTheirWay, [&desk = parts.desk] { desk.note_change(); }) {}
 
 private:
     using Reactor = grpc::ServerUnaryReactor;
@@ -100,6 +104,7 @@ private:
     JoinLimit& joins_;
     Refusals& refusals_;
     const JoinTerms terms_;
+    ReplyRoom room_of_ledgers_;
 };
 
 RosterKey key_of(const wire::Caller& caller, const std::string& key) {
@@ -239,9 +244,11 @@ grpc::ServerUnaryReactor* CoordinatorService::Begin(Context* context, const wire
     return serve(context, *request, *reply, [&] {
         GrainLedger mine = ledger_of(request->mine());
         WindowRecord record = window_record_of(request->record(), mine);
+        // What is known after the first time need not wait in each of a thousand calls.
         return [this, place = call_place_of(request->caller()), record = std::move(record), mine = std::move(mine),
-                reply] {
+                reply]() mutable {
             reply->set_has_begun(desk_.begin(place, record, mine, kNow).has_value());
+            mine = GrainLedger(0, 0);
             return reply->has_begun();
         };
     });
@@ -263,12 +270,24 @@ grpc::ServerUnaryReactor* CoordinatorService::Agree(Context* context, const wire
                                                     wire::AgreeReply* reply) {
     return serve(context, *request, *reply, [&] {
         const CoordinatorDesk::Wish wish{.stop = request->wishes_to_stop()};
-        return [this, place = call_place_of(request->caller()), mine = ledger_of(request->mine()), wish, reply] {
-            const Soon<accrue::Coordinator::Agreed> agreed = desk_.agree(place, mine, wish, kNow);
-            if (agreed) {
-                write_message(*agreed, *reply);
+        return [this, place = call_place_of(request->caller()), mine = std::optional(ledger_of(request->mine())),
+                bytes = most_bytes_of(request->mine()), wish, reply, room = std::shared_ptr<const void>()]() mutable {
+            if (mine) {
+                const bool is_agreed = desk_.agree(place, *mine, wish, kNow).has_value();
+                mine.reset();  // it is known from the first time on
+                if (!is_agreed) {
+                    return false;
+                }
             }
-            return agreed.has_value();
+            room = room_of_ledgers_.take(bytes);
+            const Soon<accrue::Coordinator::Agreed> agreed =
+                room ? desk_.agree(place, GrainLedger(0, 0), wish, kNow) : std::nullopt;
+            if (!agreed) {
+                room.reset();
+                return false;
+            }
+            write_message(*agreed, *reply);
+            return true;
         };
     });
 }
@@ -331,9 +350,9 @@ grpc::ServerUnaryReactor* CoordinatorService::Ask(Context* context, const wire::
         if (std::ssize(request->question()) > kMostQuestionBytes) {
             throw Error(cat("a question has ", request->question().size(), " bytes, more than ", kMostQuestionBytes));
         }
-        AskedQuestions::Place answered = place;
-        answered.number = request->answered();
-        questions_.forget(answered);
+        AskedQuestions::Place newest = place;
+        newest.number = request->newest();
+        questions_.forget_all_but({request->open().begin(), request->open().end()}, newest);
         if (request->has_question()) {
             questions_.ask(place, request->subject(), request->question());
         }

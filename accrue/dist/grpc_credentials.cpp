@@ -9,6 +9,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/dist/wire_messages.h"
 
 namespace accrue {
 namespace {
@@ -84,6 +85,7 @@ std::string safety_warning(const NetworkAddress& address, const NetworkSafety& s
 void quiet_grpc() {
     if (std::getenv("GRPC_VERBOSITY") == nullptr) {
         gpr_set_log_function([](gpr_log_func_args* /*args*/) {});
+        quiet_protobuf();
     }
 }
 

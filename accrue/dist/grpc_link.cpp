@@ -240,10 +240,11 @@ public:
     OpenQuestion& operator=(const OpenQuestion&) = delete;
 
     [[nodiscard]] int64_t number() const { return number_; }
-    // All up to this one are answered.
-    [[nodiscard]] int64_t answered() const {
+    // Which questions are open, so that the coordinator forgets the answers of all others.
+    void say_what_is_open(wire::AskRequest& request) const {
         const std::lock_guard lock(wire_.mutex);
-        return *wire_.open_questions.begin() - 1;
+        request.set_newest(wire_.newest_question);
+        request.mutable_open()->Assign(wire_.open_questions.begin(), wire_.open_questions.end());
     }
 
 private:
@@ -352,7 +353,7 @@ std::string GrpcLink::ask(const std::string& subject, const std::string& questio
         } else {
             request.set_question(question);
         }
-        request.set_answered(open.answered());
+        open.say_what_is_open(request);
         auto reply = wire_->reply_to(&wire::Coordinator::Stub::Ask, request);
         if (reply.has_answer()) {
             return std::move(*reply.mutable_answer());

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include <coordinator.grpc.pb.h>
+#include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
 #include "accrue/base/clock.h"
@@ -150,6 +152,41 @@ TEST_F(GrpcLinkTest, QuestionsAreAnsweredAtTheSameTime) {
     for (int number = 0; number < 4; ++number) {
         EXPECT_EQ(asked[static_cast<size_t>(number)].get(), cat("a", number));
     }
+}
+
+// A coordinator that answers at the fourth time, and has forgotten the question at the second: it was started again.
+class SlowCoordinator final : public wire::Coordinator::Service {
+public:
+    grpc::Status Ask(grpc::ServerContext* /*context*/, const wire::AskRequest* request,
+                     wire::AskReply* reply) override {
+        sent_.push_back(request->has_question());
+        reply->set_is_known(sent_.size() != 2);
+        if (sent_.size() == 4) {
+            reply->set_answer("so many");
+        }
+        return grpc::Status::OK;
+    }
+    grpc::Status Beat(grpc::ServerContext* /*context*/, const wire::BeatRequest* /*request*/,
+                      wire::BeatReply* /*reply*/) override {
+        return grpc::Status::OK;
+    }
+    [[nodiscard]] const std::vector<bool>& sent() const { return sent_; }
+
+private:
+    std::vector<bool> sent_;  // was the question itself in each of the calls?
+};
+
+// It may have 16 MiB.
+TEST(GrpcLinkQuestionTest, AQuestionIsSentUntilItIsKnownAndThenOnlyAskedAfter) {
+    SlowCoordinator coordinator;
+    int port = 0;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&coordinator);
+    const auto server = builder.BuildAndStart();
+    GrpcLink link({.address = cat("127.0.0.1:", port), .worker = "a", .terms = kTestTerms});
+    EXPECT_EQ(link.ask("data", "how many?"), "so many");
+    EXPECT_EQ(coordinator.sent(), (std::vector<bool>{true, false, true, false}));
 }
 
 TEST_F(GrpcLinkTest, AQuestionThatIsTooLargeIsNotSent) {

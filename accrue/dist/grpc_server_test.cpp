@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <future>
+#include <latch>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -231,6 +233,28 @@ TEST_F(GrpcServerTest, NamesThatCannotBeReadAreRefused) {
     }
 }
 
+// Whoever connects could fill the terminal, or the file that it goes to.
+TEST_F(GrpcServerTest, TextThatIsNoTextIsRefusedWithoutALine) {
+    ::testing::internal::CaptureStderr();
+    wire::BeatRequest request;
+    *request.mutable_caller() = caller();
+    request.mutable_caller()->set_run("\xff\xfe");
+    EXPECT_FALSE(status_of(&Stub::Beat, request).ok());
+    EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+    expect_others_are_served();
+}
+
+TEST_F(GrpcServerTest, ARecordThatIsNestedDeeplyIsRefused) {
+    wire::BeginRequest request;
+    request.mutable_mine()->set_grains(5);
+    request.mutable_mine()->set_tensors(2);
+    const std::vector<std::byte> nothing = GrainLedger(5, 2).to_bytes();
+    request.mutable_mine()->set_finished(nothing.data(), nothing.size());
+    request.set_record("{\"step\": " + std::string(400'000, '[') + std::string(400'000, ']') + "}");
+    expect_nonsense(&Stub::Begin, request, "nested deeper");
+    expect_others_are_served();
+}
+
 // A copy that came late would end the roster that the newer one has got.
 TEST_F(GrpcServerTest, OfTwoMeetingsOfAWorkerOnlyTheNewerOneWaits) {
     CoordinatorDesk desk({.silence_seconds = 60, .least_workers = 2});
@@ -259,6 +283,75 @@ TEST_F(GrpcServerTest, OfTwoMeetingsOfAWorkerOnlyTheNewerOneWaits) {
     EXPECT_FALSE(copies[older].get());
     EXPECT_TRUE(desk.meet({.worker = "b"}, std::chrono::milliseconds(0)));
     EXPECT_TRUE(copies[1 - older].get());
+}
+
+// However long a worker would wait: no call lies anywhere for long. How long that is, is the subject.
+TEST_F(GrpcServerTest, ACallWithoutAnAnswerIsToldSoWithinSeconds) {
+    CoordinatorDesk desk({.silence_seconds = 600, .least_workers = 2});
+    const GrpcServer server(desk, answers_, {.terms = kServerTerms});
+    const auto stub =
+        wire::Coordinator::NewStub(grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+    wire::MeetRequest request;
+    *request.mutable_caller() = caller();
+    request.mutable_caller()->set_wait_milliseconds(3'600'000);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(2));
+    wire::MeetReply reply;
+    EXPECT_TRUE(stub->Meet(&context, request, &reply).ok());
+    EXPECT_FALSE(reply.has_roster());
+}
+
+// Answers when it may, and counts.
+class HeldAnswers final : public Answers {
+public:
+    std::string answer(const std::string& /*worker*/, const std::string& subject,
+                       const std::string& /*question*/) override {
+        begun.count_down();
+        may_answer.wait();
+        ++times[subject];
+        return subject;
+    }
+    std::latch begun{2};
+    std::latch may_answer{1};
+    std::map<std::string, int> times;  // by the one thread that answers
+};
+
+// Whose answer is lost on the way is asked again, perhaps while the answer is still being made. One thread answers, in order:
+// when the second question has its answer, the first one had all that it gets.
+TEST_F(GrpcServerTest, AQuestionThatIsAskedAgainWhileItIsAnsweredIsAnsweredOnce) {
+    HeldAnswers held;
+    const GrpcServer server(desk_, held, {.terms = kServerTerms, .answer_threads = 1});
+    const auto stub =
+        wire::Coordinator::NewStub(grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+    const auto ask = [&](int64_t number, const std::string& subject, int64_t wait) {
+        wire::AskRequest request;
+        *request.mutable_caller() = caller();
+        request.mutable_caller()->set_wait_milliseconds(wait);
+        request.set_link(7);
+        request.set_number(number);
+        request.set_subject(subject);
+        request.set_question("?");
+        grpc::ClientContext context;
+        wire::AskReply reply;
+        EXPECT_TRUE(stub->Ask(&context, request, &reply).ok());
+        return reply;
+    };
+    for (int time = 0; time < 3; ++time) {
+        const wire::AskReply reply = ask(1, "first", 0);
+        EXPECT_TRUE(reply.is_known());
+        EXPECT_FALSE(reply.has_answer());
+        if (time == 0) {
+            held.begun.count_down();
+            held.begun.wait();  // it is being answered
+        }
+    }
+    held.may_answer.count_down();
+    wire::AskReply second;
+    while (!second.has_answer()) {
+        second = ask(2, "second", 2000);
+    }
+    EXPECT_EQ(ask(1, "first", 2000).answer(), "first");
+    EXPECT_EQ(held.times, (std::map<std::string, int>{{"first", 1}, {"second", 1}}));
 }
 
 }  // namespace

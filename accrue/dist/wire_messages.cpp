@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <coordinator.pb.h>
+#include <google/protobuf/stubs/logging.h>
 
 namespace accrue {
 namespace {
@@ -11,6 +12,8 @@ namespace {
 constexpr size_t kLongestName = 200;
 // Of the records that a window may have: the ledger of all its grains, in one message.
 constexpr int64_t kMostLedgerBytes = int64_t{30} << 20;
+constexpr int64_t kBytesOfGrain = 24;
+constexpr int64_t kBytesOfRecord = 13;
 // A few for each tensor.
 constexpr int64_t kMostRecordBytes = int64_t{1} << 20;
 
@@ -38,8 +41,6 @@ std::string readable(const std::string& text) {
 }
 
 void require_ledger_size(int64_t grains, int64_t tensors) {
-    constexpr int64_t kBytesOfGrain = 24;
-    constexpr int64_t kBytesOfRecord = 13;
     if (grains < 0 || tensors < 0) {
         throw Error(cat("a ledger has ", grains, " grains and ", tensors, " tensors"));
     }
@@ -58,6 +59,10 @@ int64_t number_from(int64_t least, int64_t number, const std::string& name) {
         throw Error(cat(name, " is ", number, ", but must be ", least, " or more"));
     }
     return number;
+}
+
+void quiet_protobuf() {
+    google::protobuf::SetLogHandler(nullptr);
 }
 
 std::string why_not_admitted(const wire::Caller& caller, const JoinTerms& terms) {
@@ -103,6 +108,10 @@ void write_message(const GrainLedger& ledger, wire::Ledger& message) {
 GrainLedger ledger_of(const wire::Ledger& message) {
     require_ledger_size(message.grains(), message.tensors());
     return GrainLedger::from_bytes(std::as_bytes(std::span(message.finished())), message.grains(), message.tensors());
+}
+
+int64_t most_bytes_of(const wire::Ledger& message) {
+    return message.grains() * (kBytesOfGrain + message.tensors() * kBytesOfRecord);
 }
 
 WindowRecord window_record_of(const std::string& json, const GrainLedger& mine) {

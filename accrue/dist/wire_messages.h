@@ -23,6 +23,9 @@ namespace accrue {
 inline constexpr int64_t kMostMessageBytes = int64_t{32} << 20;
 inline constexpr int64_t kMostQuestionBytes = int64_t{16} << 20;
 
+// Bytes that are no message are an answer to whoever sent them, not a line on the terminal for each.
+void quiet_protobuf();
+
 // Why this caller may not take part; empty = it may.
 [[nodiscard]] std::string why_not_admitted(const wire::Caller& caller, const JoinTerms& terms);
 // Of a call whose number counts.
@@ -32,6 +35,8 @@ inline constexpr int64_t kMostQuestionBytes = int64_t{16} << 20;
 
 void write_message(const GrainLedger& ledger, wire::Ledger& message);
 [[nodiscard]] GrainLedger ledger_of(const wire::Ledger& message);
+// How large one of so many grains and tensors may be.
+[[nodiscard]] int64_t most_bytes_of(const wire::Ledger& message);
 // With which a worker begins a window.
 [[nodiscard]] WindowRecord window_record_of(const std::string& json, const GrainLedger& mine);
 

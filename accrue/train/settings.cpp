@@ -24,6 +24,7 @@ constexpr double kTinyRate = 1.5e-3;
 class Reader {
 public:
     void read_file(const std::filesystem::path& file);
+    void read_text_of(const std::string& text, const SettingSource& source);
     void read_override(const std::string& text);
     // The settings, once the checks across keys hold.
     [[nodiscard]] Settings finished() const;
@@ -113,13 +114,17 @@ void Reader::read_file(const std::filesystem::path& file) {
     if (!std::filesystem::is_regular_file(file)) {
         throw Error(cat("The settings file ", file.string(), " does not exist or is not a file."));
     }
-    const SettingSource source{file.string(), std::filesystem::absolute(file).parent_path(), SettingSource::Kind::file};
+    read_text_of(read_text(file),
+                 {file.string(), std::filesystem::absolute(file).parent_path(), SettingSource::Kind::file});
+}
+
+void Reader::read_text_of(const std::string& text, const SettingSource& source) {
     toml::table table;
     try {
-        table = toml::parse(read_text(file), file.string());
+        table = toml::parse(text, source.name);
     } catch (const toml::parse_error& error) {
         const toml::source_position place = error.source().begin;
-        throw Error(cat(file.string(), ", line ", place.line, ", column ", place.column,
+        throw Error(cat(source.name, ", line ", place.line, ", column ", place.column,
                         " is not valid TOML: ", error.description()));
     }
     for (const auto& [section, node] : table) {
@@ -252,6 +257,12 @@ Settings read_settings(const std::filesystem::path& file, const std::vector<std:
     for (const std::string& text : overrides) {
         reader.read_override(text);
     }
+    return reader.finished();
+}
+
+Settings settings_of_toml(const std::string& text, const std::string& name) {
+    Reader reader;
+    reader.read_text_of(text, {name, std::filesystem::current_path(), SettingSource::Kind::file});
     return reader.finished();
 }
 

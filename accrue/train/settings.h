@@ -131,6 +131,8 @@ struct Settings {
 // known one; a key whose feature does not exist yet is refused, never ignored. Relative paths in a file are relative to
 // that file.
 [[nodiscard]] Settings read_settings(const std::filesystem::path& file, const std::vector<std::string>& overrides);
+// The same of a text that is in no file; `name` is for errors.
+[[nodiscard]] Settings settings_of_toml(const std::string& text, const std::string& name);
 // How to_toml begins: what tells a run's run.toml from a file that a person wrote.
 inline constexpr std::string_view kResolvedSettingsMark = "# Every setting of a run, as accrue train resolved it.\n";
 // Every setting as TOML, in a fixed order: reading it back gives the same settings. Only secrets are left out.

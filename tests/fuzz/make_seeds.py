@@ -159,6 +159,65 @@ def window_record():
     write("window_record", "tokens", json.dumps(dict(record, counted_tokens=60)))
 
 
+def packet_bytes(words, contents=b""):
+    text = json.dumps(words, separators=(",", ":")).encode()
+    return struct.pack("<Q", len(text)) + text + contents
+
+
+def packet():
+    window = {"first": {"epoch": 1, "place": 28}, "samples": 5, "grain_samples": 2, "ends_epoch": True, "is_short": True}
+    write("packet", "window", packet_bytes(window))
+    write("packet", "question", packet_bytes({"window": window, "grains": [0, 2]}))
+    write("packet", "position", packet_bytes({"epoch": 1, "place": 28}))
+    write("packet", "tokens", packet_bytes({"tokens": 60}))
+    rows = struct.pack("<5i5i5i5Q", 5, 6, 7, 8, 9, 6, 7, -1, 9, -1, 0, 1, 2, 0, 1, 11, 12, 13, 14, 2**64 - 1)
+    parts = struct.pack("<4q6q", 0, 3, 3, 2, 4, 0, 3, 7, 3, 2)
+    write("packet", "batch", packet_bytes({"rows": 5, "segments": 2, "grains": 2}, rows + parts))
+    write("packet", "report", packet_bytes({
+        "step": 3, "window": window, "tokens": 60, "rate": 0.01, "beta2": 0.95, "clipped": False, "norm_mean": 1.5,
+        "norm_variance": None, "skipped": True, "skip_reason": "not finite", "lowers_loss_scale": True, "replays": 1,
+        "loss": 2.5, "grad_norm": 0.5, "noise_scale": 7.5, "bad_grain": 2, "loss_scale": 1024}))
+
+
+def wire_number(number):
+    """A variable-length number of protobuf; negative ones have ten bytes."""
+    number %= 2**64
+    out = b""
+    while number > 127:
+        out += bytes([number % 128 + 128])
+        number //= 128
+    return out + bytes([number])
+
+
+def wire_fields(*fields):
+    """Fields of a message: numbers, or bytes that stand for text, bytes and messages."""
+    out = b""
+    for place, value in fields:
+        if isinstance(value, int):
+            out += wire_number(place * 8) + wire_number(value)
+        else:
+            out += wire_number(place * 8 + 2) + wire_number(len(value)) + value
+    return out
+
+
+def wire_message():
+    caller = wire_fields((1, b"0.1.0"), (2, b"runs/1"), (3, b"secret"), (4, b"worker"), (5, 1), (6, 2), (7, 9), (8, 2000))
+    record = {"step": 3, "epoch": 1, "place": 28, "samples": 5, "grain_samples": 2, "ends_epoch": True, "is_short": True,
+              "replay": 1, "rate": 0.01, "beta2": 0.95, "rounding_seed": 7, "units": [-40, -24]}
+    records = struct.pack("<dfB", 1.5, 0.5, 1) + struct.pack("<dfB", 2.5, 0.25, 0)
+    grains = [struct.pack("<qdq", number, 3.5, 7) + records for number in [0, 2]]
+    finished = b"gledger1" + struct.pack("<3q", 3, 2, len(grains)) + b"".join(grains)
+    mine = wire_fields((1, 3), (2, 2), (3, finished))
+    write("wire_message", "caller", b"\0" + caller)
+    write("wire_message", "begin", b"\1" + wire_fields((1, caller), (2, json.dumps(record).encode()), (3, mine)))
+    write("wire_message", "agreed", b"\2" + wire_fields((2, wire_fields((1, mine), (2, 1)))))
+    write("wire_message", "roster", b"\3" + wire_fields(
+        (1, 1), (2, 4), (3, 1), (4, b"a"), (4, b"b"), (5, wire_number(3) + wire_number(-1)), (6, 1)))
+    write("wire_message", "vote", b"\4" + wire_fields(
+        (1, caller), (2, 1), (3, struct.pack("<2Q", 5, 2**64 - 1)), (4, struct.pack("<2Q", 1, 2))))
+    write("wire_message", "refusal", b"\5" + wire_fields((2, b"the run has ended")))
+
+
 for make in [tokenizer_json, tokenizer_ranks, all_safetensors, gguf, jsonl, bin_files, model_config, chat_template, token_cache,
-             ledger, window_record]:
+             ledger, window_record, packet, wire_message]:
     make()

@@ -15,7 +15,7 @@ void without_errors(std::string_view bytes) {
     }
 }
 
-constexpr std::array<Parser, 13> kParsers = {{
+constexpr std::array<Parser, 15> kParsers = {{
     {"tokenizer_json", without_errors<run_tokenizer_json>},
     {"tokenizer_ranks", without_errors<run_tokenizer_ranks>},
     {"sentencepiece", without_errors<run_sentencepiece>},
@@ -29,6 +29,8 @@ constexpr std::array<Parser, 13> kParsers = {{
     {"token_cache", without_errors<run_token_cache>},
     {"ledger", without_errors<run_ledger>},
     {"window_record", without_errors<run_window_record>},
+    {"packet", without_errors<run_packet>},
+    {"wire_message", without_errors<run_wire_message>},
 }};
 
 }  // namespace

@@ -29,5 +29,7 @@ void run_bin(std::string_view bytes);
 void run_token_cache(std::string_view bytes);
 void run_ledger(std::string_view bytes);
 void run_window_record(std::string_view bytes);
+void run_packet(std::string_view bytes);
+void run_wire_message(std::string_view bytes);
 
 }  // namespace accrue::fuzz

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "tests/soaking/commands.h"
 #include "tests/soaking/job.h"
 #include "tests/soaking/judge.h"
 #include "tests/soaking/small_disk.h"
@@ -18,20 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMostDisturbances = 8;
-
-std::string shell_text(const Command& command) {
-    std::string text = command.program.string();
-    for (const std::string& word : command.arguments) {
-        text += word.find_first_of(" \"[]") == std::string::npos ? " " + word : " '" + word + "'";
-    }
-    return text;
-}
-
-void add_settings(std::vector<std::string>& arguments, const KeyValues& settings) {
-    for (const auto& [key, value] : settings) {
-        arguments.insert(arguments.end(), {"--set", key + "=" + value});
-    }
-}
 
 std::vector<Kind> kinds_for(const SoakOptions& options, bool small_disk) {
     std::vector<Kind> kinds = options.kinds;
@@ -106,12 +93,7 @@ private:
     }
 
     [[nodiscard]] Command first_command(const fs::path& run, const KeyValues& changes) const {
-        KeyValues settings = changes;
-        settings["run.folder"] = "\"" + run.string() + "\"";
-        settings.insert(job_.settings.begin(), job_.settings.end());
-        Command command{.program = options_.program, .arguments = {"train"}};
-        add_settings(command.arguments, settings);
-        return command;
+        return train_command(options_.program, run, job_, changes);
     }
 
     // How a user would go on: resume what there is, or start again.
@@ -122,13 +104,7 @@ private:
         if (start_again || !fs::exists(run_ / "run.toml")) {
             return first_command(run_, changes);
         }
-        return resume_command(changes);
-    }
-
-    [[nodiscard]] Command resume_command(const KeyValues& changes) const {
-        Command command{.program = options_.program, .arguments = {"train", "--resume", run_.string()}};
-        add_settings(command.arguments, changes);
-        return command;
+        return resume_command(options_.program, run_, changes);
     }
 
     // Runs, disturbs, takes it down and judges how it ended.
@@ -169,7 +145,7 @@ private:
     }
 
     [[nodiscard]] int run_second() {
-        const Command command = resume_command(free_settings(dice_));
+        const Command command = resume_command(options_.program, run_, free_settings(dice_));
         const Outcome outcome = run_timed(command, {}, 0);
         report_.log.push_back(cat(shell_text(command), "\n    # at the same time; exit code ", outcome.exit_code));
         return outcome.exit_code;

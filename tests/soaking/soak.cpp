@@ -5,6 +5,7 @@
 
 #include "tests/soaking/round.h"
 #include "tests/soaking/small_disk.h"
+#include "tests/soaking/team_round.h"
 #include "tests/soaking/traced_run.h"
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -22,6 +23,7 @@ struct Arguments {
     double minutes = 0;
     double seconds = 0;
     int64_t rounds = 0;
+    bool workers = false;
     uint64_t seed = 1;
     std::string program = ACCRUE_PROGRAM;
     std::vector<std::string> kinds;
@@ -55,25 +57,39 @@ SoakOptions options_of(const Arguments& arguments) {
     return options;
 }
 
-void tell_problem(const RoundReport& report, uint64_t seed, const fs::path& folder) {
+TeamSoakOptions team_options_of(const Arguments& arguments) {
+    TeamSoakOptions options{.program = fs::absolute(arguments.program)};
+    if (!fs::exists(options.program)) {
+        throw Error(cat("--program: ", options.program.string(), " is not there. Build it with: make build"));
+    }
+    if (!arguments.kinds.empty()) {
+        options.kinds.clear();
+        for (const std::string& name : arguments.kinds) {
+            options.kinds.push_back(team_fault_named(name));
+        }
+    }
+    return options;
+}
+
+void tell_problem(const RoundReport& report, const char* option, uint64_t seed, const fs::path& folder) {
     fmt::print("\nA fault, found with seed {} ({}):\n{}\n\nWhat was done, in {} :\n", seed, report.job, report.problem,
                folder.string());
     for (const std::string& line : report.log) {
         fmt::print("{}\n", line);
     }
-    fmt::print("\nRepeat it with: tests/soak --rounds 1 --seed {}\n", seed);
+    fmt::print("\nRepeat it with: tests/soak {}--rounds 1 --seed {}\n", option, seed);
 }
 
-int soak(const Arguments& arguments) {
-    const SoakOptions options = options_of(arguments);
+// Round after round; false if one found a problem.
+template <class Tally, class RunRound>
+bool go_through_rounds(const Arguments& arguments, const Tally& tally, const RunRound& run_round) {
     const auto start = Clock::now();
-    Tally tally;
     for (uint64_t seed = arguments.seed; !arguments.is_over(tally.rounds, seconds_since(start)); ++seed) {
         const fs::path folder = fs::canonical(fs::temp_directory_path()) / cat("accrue-soak-", getpid(), "-", seed);
-        const RoundReport report = run_round(options, seed, folder, tally);
+        const RoundReport report = run_round(seed, folder);
         if (!report.problem.empty()) {
-            tell_problem(report, seed, folder);
-            return 1;
+            tell_problem(report, arguments.workers ? "--workers " : "", seed, folder);
+            return false;
         }
         if (!arguments.keep) {
             fs::remove_all(folder);
@@ -82,11 +98,34 @@ int soak(const Arguments& arguments) {
         std::fflush(stdout);
     }
     fmt::print("{}\n", tally.text());
-    if (tally.all_landed() == 0) {
+    return true;
+}
+
+int end_with(int64_t disturbances) {
+    if (disturbances == 0) {
         fmt::print("Nothing was disturbed, so nothing was shown.\n");
         return 1;
     }
     return 0;
+}
+
+int soak(const Arguments& arguments) {
+    const SoakOptions options = options_of(arguments);
+    Tally tally;
+    const bool is_good = go_through_rounds(arguments, tally, [&](uint64_t seed, const fs::path& folder) {
+        return run_round(options, seed, folder, tally);
+    });
+    return is_good ? end_with(tally.all_landed()) : 1;
+}
+
+// Workers call their leader by an address of this machine, so that no network namespace can come between them.
+int soak_workers(const Arguments& arguments) {
+    const TeamSoakOptions options = team_options_of(arguments);
+    TeamTally tally;
+    const bool is_good = go_through_rounds(arguments, tally, [&](uint64_t seed, const fs::path& folder) {
+        return run_team_round(options, seed, folder, tally);
+    });
+    return is_good ? end_with(tally.faults()) : 1;
 }
 
 int run(int argc, char** argv) {
@@ -97,6 +136,8 @@ int run(int argc, char** argv) {
     app.add_option("--rounds", arguments.rounds, "Stop after so many jobs");
     app.add_option("--seed", arguments.seed, "Of the first job; each next one has the next seed")
         ->capture_default_str();
+    app.add_flag("--workers", arguments.workers,
+                 "Runs that worker processes compute, which are killed, frozen and joined");
     app.add_option("--program", arguments.program, "The accrue to be tried")->capture_default_str();
     app.add_option("--kinds", arguments.kinds, "Only these disturbances, such as kill,fault,full-disk")->delimiter(',');
     app.add_flag("--keep", arguments.keep, "Keep the folders of good rounds too");
@@ -105,7 +146,7 @@ int run(int argc, char** argv) {
         fmt::print(stderr, "soak: give --minutes, --seconds or --rounds\n");
         return 2;
     }
-    return soak(arguments);
+    return arguments.workers ? soak_workers(arguments) : soak(arguments);
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "accrue/train/team/packet.h"
 
 #include <cstring>
+#include <limits>
 
 #include "accrue/base/error.h"
+#include "accrue/base/received_json.h"
 
 namespace accrue {
 namespace {
@@ -10,6 +12,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kLengthBytes = 8;
+// No run has more samples, steps or tokens, and sums of a few such numbers fit.
+constexpr int64_t kMost = int64_t{1} << 48;
 
 [[noreturn]] void fail(const std::string& why) {
     throw Error("a message between a worker and the run's leader is damaged: " + why + ".");
@@ -21,11 +25,39 @@ void append(std::string& to, const std::vector<T>& values) {
     to.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
+// What read() gives. What it does not find, or finds to be of another kind, is damage.
+template <class Read>
+auto found_by(const Read& read) {
+    try {
+        return read();
+    } catch (const Json::exception& error) {
+        fail(error.what());
+    }
+}
+
+int64_t whole_number(const Json& value, const char* name, int64_t least) {
+    const bool is_huge = value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(kMost);
+    if (!value.is_number_integer() || is_huge || value.get<int64_t>() < least || value.get<int64_t>() > kMost) {
+        fail(cat(name, " is ", value.dump(), ", not a whole number from ", least, " to ", kMost));
+    }
+    return value.get<int64_t>();
+}
+
+int64_t number_at(const Json& json, const char* name, int64_t least = 0) {
+    return whole_number(json.at(name), name, least);
+}
+
+// What is not finite is written as null.
+double real_at(const Json& json, const char* name) {
+    const Json& value = json.at(name);
+    return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
 // The next `count` values of a packet's bytes, which are then gone from them.
 template <class T>
-std::vector<T> taken(std::string_view& from, const Json& count) {
+std::vector<T> taken(std::string_view& from, int64_t count) {
     static_assert(std::is_trivially_copyable_v<T>);
-    const auto number = count.get<uint64_t>();
+    const auto number = static_cast<uint64_t>(count);
     if (number > from.size() / sizeof(T)) {
         fail(cat("it announces ", number, " values, of which it has ", from.size(), " bytes"));
     }
@@ -37,6 +69,39 @@ std::vector<T> taken(std::string_view& from, const Json& count) {
     return values;
 }
 
+// Parts of a batch follow one another and leave no row out.
+void require_next(int64_t& next, int64_t first, int64_t rows, int64_t all, const char* what) {
+    if (first != next || rows < 0 || rows > all - first) {
+        fail(cat(what, " of ", rows, " rows begins at row ", first, " of ", all, ", but should begin at ", next));
+    }
+    next += rows;
+}
+
+void require_whole(const TokenBatch& batch) {
+    const int64_t rows = batch.rows();
+    int64_t next = 0;
+    for (const Segment& segment : batch.segments) {
+        require_next(next, segment.first, segment.length, rows, "a segment");
+    }
+    int64_t next_of_grains = 0;
+    for (const auto& [number, range] : batch.grains) {
+        require_next(next_of_grains, range.first, range.rows, rows, "a grain");
+        if (number < 0) {
+            fail(cat("a grain has the number ", number));
+        }
+    }
+    if (next != rows || next_of_grains != rows) {
+        fail(cat("of ", rows, " rows, ", next, " are in segments and ", next_of_grains, " in grains"));
+    }
+    for (size_t row = 0; row < batch.tokens.size(); ++row) {
+        if (batch.tokens[row] < 0 || batch.targets[row] < -1 || batch.positions[row] < 0 ||
+            batch.positions[row] >= rows) {
+            fail(cat("row ", row, " has token ", batch.tokens[row], ", target ", batch.targets[row], " and position ",
+                     batch.positions[row]));
+        }
+    }
+}
+
 template <class T>
 void put_optional(Json& json, const char* name, const std::optional<T>& value) {
     if (value) {
@@ -44,9 +109,12 @@ void put_optional(Json& json, const char* name, const std::optional<T>& value) {
     }
 }
 
-template <class T>
-std::optional<T> optional_of(const Json& json, const char* name) {
-    return json.contains(name) ? std::optional<T>(json.at(name).get<T>()) : std::nullopt;
+std::optional<int64_t> optional_number_at(const Json& json, const char* name) {
+    return json.contains(name) ? std::optional(number_at(json, name)) : std::nullopt;
+}
+
+std::optional<double> optional_real_at(const Json& json, const char* name) {
+    return json.contains(name) ? std::optional(real_at(json, name)) : std::nullopt;
 }
 
 }  // namespace
@@ -68,10 +136,9 @@ Packet decoded(const std::string& text) {
         fail(cat("it announces ", length, " bytes of words and has ", text.size()));
     }
     try {
-        return {.words = Json::parse(text.begin() + kLengthBytes,
-                                     text.begin() + static_cast<int64_t>(kLengthBytes + length)),
+        return {.words = received_json(std::string_view(text).substr(kLengthBytes, length)),
                 .bytes = text.substr(kLengthBytes + length)};
-    } catch (const Json::exception& error) {
+    } catch (const std::exception& error) {
         fail(error.what());
     }
 }
@@ -81,7 +148,8 @@ Json json_of(const DataPosition& position) {
 }
 
 DataPosition position_of(const Json& json) {
-    return {.epoch = json.at("epoch"), .place = json.at("place")};
+    return found_by(
+        [&]() -> DataPosition { return {.epoch = number_at(json, "epoch"), .place = number_at(json, "place")}; });
 }
 
 Json json_of(const Window& window) {
@@ -93,11 +161,34 @@ Json json_of(const Window& window) {
 }
 
 Window window_of(const Json& json) {
-    return {.first = position_of(json.at("first")),
-            .samples = json.at("samples"),
-            .grain_samples = json.at("grain_samples"),
-            .ends_epoch = json.at("ends_epoch"),
-            .is_short = json.at("is_short")};
+    return found_by([&]() -> Window {
+        return {.first = position_of(json.at("first")),
+                .samples = number_at(json, "samples", 1),
+                .grain_samples = number_at(json, "grain_samples", 1),
+                .ends_epoch = json.at("ends_epoch"),
+                .is_short = json.at("is_short")};
+    });
+}
+
+int64_t number_of(const Packet& packet, const char* name) {
+    return found_by([&] { return number_at(packet.words, name); });
+}
+
+Packet packet_of(const BatchQuestion& question) {
+    return {.words = {{"window", json_of(question.window)}, {"grains", question.grains}}};
+}
+
+BatchQuestion batch_question_of(const Packet& packet) {
+    return found_by([&] {
+        BatchQuestion question{.window = window_of(packet.words.at("window")), .grains = {}};
+        for (const Json& number : packet.words.at("grains")) {
+            question.grains.push_back(whole_number(number, "a grain", 0));
+            if (question.grains.back() >= question.window.grains()) {
+                fail(cat("it asks for grain ", question.grains.back(), " of a window of ", question.window.grains()));
+            }
+        }
+        return question;
+    });
 }
 
 Packet packet_of(const TokenBatch& batch) {
@@ -113,19 +204,22 @@ Packet packet_of(const TokenBatch& batch) {
 }
 
 TokenBatch batch_of(const Packet& packet) {
-    std::string_view bytes = packet.bytes;
-    const Json& rows = packet.words.at("rows");
-    TokenBatch batch;
-    batch.tokens = taken<int32_t>(bytes, rows);
-    batch.targets = taken<int32_t>(bytes, rows);
-    batch.positions = taken<int32_t>(bytes, rows);
-    batch.row_keys = taken<uint64_t>(bytes, rows);
-    batch.segments = taken<Segment>(bytes, packet.words.at("segments"));
-    batch.grains = taken<TokenBatch::Grain>(bytes, packet.words.at("grains"));
-    if (!bytes.empty()) {
-        fail(cat("it has ", bytes.size(), " bytes too many"));
-    }
-    return batch;
+    return found_by([&] {
+        std::string_view bytes = packet.bytes;
+        const int64_t rows = number_at(packet.words, "rows");
+        TokenBatch batch;
+        batch.tokens = taken<int32_t>(bytes, rows);
+        batch.targets = taken<int32_t>(bytes, rows);
+        batch.positions = taken<int32_t>(bytes, rows);
+        batch.row_keys = taken<uint64_t>(bytes, rows);
+        batch.segments = taken<Segment>(bytes, number_at(packet.words, "segments"));
+        batch.grains = taken<TokenBatch::Grain>(bytes, number_at(packet.words, "grains"));
+        if (!bytes.empty()) {
+            fail(cat("it has ", bytes.size(), " bytes too many"));
+        }
+        require_whole(batch);
+        return batch;
+    });
 }
 
 Json json_of(const StepReport& report) {
@@ -150,24 +244,26 @@ Json json_of(const StepReport& report) {
 }
 
 StepReport report_of(const Json& json) {
-    StepReport report{.step = json.at("step"),
-                      .window = window_of(json.at("window")),
-                      .loss = optional_of<double>(json, "loss"),
-                      .tokens = json.at("tokens"),
-                      .rate = json.at("rate"),
-                      .beta2 = json.at("beta2"),
-                      .grad_norm = optional_of<double>(json, "grad_norm"),
-                      .clipped = json.at("clipped"),
-                      .skipped = json.at("skipped"),
-                      .skip_reason = json.at("skip_reason"),
-                      .bad_grain = optional_of<int64_t>(json, "bad_grain"),
-                      .loss_scale = optional_of<int64_t>(json, "loss_scale"),
-                      .lowers_loss_scale = json.at("lowers_loss_scale"),
-                      .replays = json.at("replays")};
-    report.grains = {.norm_mean = json.at("norm_mean"),
-                     .norm_variance = json.at("norm_variance"),
-                     .noise_scale = optional_of<double>(json, "noise_scale")};
-    return report;
+    return found_by([&] {
+        StepReport report{.step = number_at(json, "step", 1),
+                          .window = window_of(json.at("window")),
+                          .loss = optional_real_at(json, "loss"),
+                          .tokens = number_at(json, "tokens"),
+                          .rate = real_at(json, "rate"),
+                          .beta2 = real_at(json, "beta2"),
+                          .grad_norm = optional_real_at(json, "grad_norm"),
+                          .clipped = json.at("clipped"),
+                          .skipped = json.at("skipped"),
+                          .skip_reason = json.at("skip_reason"),
+                          .bad_grain = optional_number_at(json, "bad_grain"),
+                          .loss_scale = optional_number_at(json, "loss_scale"),
+                          .lowers_loss_scale = json.at("lowers_loss_scale"),
+                          .replays = number_at(json, "replays")};
+        report.grains = {.norm_mean = real_at(json, "norm_mean"),
+                         .norm_variance = real_at(json, "norm_variance"),
+                         .noise_scale = optional_real_at(json, "noise_scale")};
+        return report;
+    });
 }
 
 }  // namespace accrue

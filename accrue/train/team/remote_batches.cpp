@@ -5,13 +5,12 @@
 namespace accrue {
 
 TokenBatch RemoteBatches::load(const Window& window, std::span<const int64_t> grains) const {
-    const std::vector<int64_t> numbers(grains.begin(), grains.end());
-    return batch_of(
-        decoded(link_.ask("batch", encoded({.words = {{"window", json_of(window)}, {"grains", numbers}}}))));
+    const BatchQuestion question{.window = window, .grains = {grains.begin(), grains.end()}};
+    return batch_of(decoded(link_.ask("batch", encoded(packet_of(question)))));
 }
 
 int64_t RemoteBatches::counted_tokens(const Window& window) const {
-    return decoded(link_.ask("tokens", encoded({.words = {{"window", json_of(window)}}}))).words.at("tokens");
+    return number_of(decoded(link_.ask("tokens", encoded({.words = {{"window", json_of(window)}}}))), "tokens");
 }
 
 Window RemoteBatches::window_from(const DataPosition& position) const {

@@ -97,6 +97,15 @@ std::vector<NumericsRecord::Guest> TeamLeader::guests() const {
     return guests_;
 }
 
+// What a worker asks for is looked at: samples that are not there would be memory that is not.
+void TeamLeader::require_in_data(const Window& window) const {
+    const int64_t samples = run_->inputs.train->size();
+    if (window.first.place > samples - window.samples) {
+        throw Error(cat("a worker asks for samples ", window.first.place, " to ",
+                        window.first.place + window.samples - 1, " of an epoch of ", samples, "."));
+    }
+}
+
 std::string TeamLeader::answer(const std::string& worker, const std::string& subject, const std::string& question) {
     if (subject == "job") {
         welcome(worker, decoded(question).words.value("address", std::string()));
@@ -112,18 +121,23 @@ std::string TeamLeader::answer(const std::string& worker, const std::string& sub
     }
     const std::lock_guard lock(mutex_);
     if (subject == "batch") {
-        return encoded(packet_of(run_->loader.load(window_of(packet.words.at("window")),
-                                                   packet.words.at("grains").get<std::vector<int64_t>>())));
+        const auto [window, grains] = batch_question_of(packet);
+        require_in_data(window);
+        return encoded(packet_of(run_->loader.load(window, grains)));
     }
     if (subject == "tokens") {
-        return encoded({.words = {{"tokens", run_->loader.counted_tokens(window_of(packet.words.at("window")))}}});
+        const Window window = window_of(packet.words.at("window"));
+        require_in_data(window);
+        return encoded({.words = {{"tokens", run_->loader.counted_tokens(window)}}});
     }
     if (subject == "window") {
-        return encoded({.words = json_of(run_->loader.window_from(position_of(packet.words.at("from")),
-                                                                  window_size_of(run_->inputs.settings.window)))});
+        const DataPosition from = position_of(packet.words.at("from"));
+        require_in_data({.first = from, .samples = 1});
+        return encoded(
+            {.words = json_of(run_->loader.window_from(from, window_size_of(run_->inputs.settings.window)))});
     }
     if (subject == "measured") {
-        if (packet.words.at("step") == measured_step_) {
+        if (number_of(packet, "step") == measured_step_) {
             measured_[worker] = packet.words;
         }
         return "";
@@ -138,13 +152,21 @@ std::string TeamLeader::answer(const std::string& worker, const std::string& sub
 
 void TeamLeader::look_after() {
     const std::lock_guard lock(look_mutex_);  // whoever reads the state waits, and looks, too
+    if (!fault_.empty()) {
+        throw Error(fault_);
+    }
     if (run_->stop && desk_.standing().present == 0) {
         throw StoppedWithoutWorkers();
     }
-    for (const auto& all : {workforce_.look_after(), desk_.take_news()}) {
-        for (const std::string& news : all) {
-            run_->note(news);
+    try {
+        for (const auto& all : {workforce_.look_after(), desk_.take_news()}) {
+            for (const std::string& news : all) {
+                run_->note(news);
+            }
         }
+    } catch (const Error& error) {
+        fault_ = error.what();  // is said once, but several threads may wait for workers, all of which end now
+        throw;
     }
 }
 
@@ -233,9 +255,8 @@ void TeamLeader::fill(Engine& engine, const std::function<void()>& load) {
             (void)state_.tell({.words = {{"do", "take_facts"}, {"facts", facts_json(engine)}}});
             state_.end();
             const auto said = answer_of(task, Patience::one_roster, kNeverStop);
-            // A worker that has joined again under its name may have answered in another roster than it was asked in.
-            if (said && *said != kNoState && desk_.standing().roster == roster.roster) {
-                filled_roster_ = roster.roster;
+            if (said && *said != kNoState) {
+                filled_roster_ = desk_.roster_of_answer();  // perhaps a later one than it began in
                 fills_ = false;
                 return;
             }
@@ -366,12 +387,12 @@ std::optional<Evaluation> TeamLeader::evaluate(const Dataset& data, int64_t samp
 // Takes what the worker has computed, and gives it what nobody else of its roster has. One that slept through a roster may have
 // other weights: it is not listened to. With the lock held.
 Packet TeamLeader::next_range(const Packet& question) {
-    const int64_t roster = question.words.at("roster");
+    const int64_t roster = number_of(question, "roster");
     if (roster != desk_.standing().roster) {
         return {};
     }
     if (question.words.contains("first")) {
-        const auto place = question.words.at("first").get<size_t>();
+        const auto place = static_cast<size_t>(number_of(question, "first"));
         if (place < validation_.ranges.size() && !validation_.ranges[place].is_done &&
             validation_.ranges[place].given_in_roster == roster) {
             Range& range = validation_.ranges[place];

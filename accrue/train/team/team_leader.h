@@ -125,6 +125,7 @@ private:
     [[nodiscard]] std::string job();
     void welcome(const std::string& worker, const std::string& address);
     void check_numerics(const std::string& worker, const std::string& record);
+    void require_in_data(const Window& window) const;
 
     CoordinatorDesk& desk_;
     Workforce& workforce_;
@@ -132,6 +133,7 @@ private:
     std::optional<Run> run_;
     StateDesk state_;
     std::mutex look_mutex_;
+    std::string fault_;  // that ends the run; empty = none
     std::recursive_mutex session_mutex_;
     int64_t session_task_ = 0;
     int64_t filled_roster_ = 0;  // whose members got the state after they met

@@ -10,8 +10,6 @@
 
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
-#include "accrue/base/file.h"
-#include "accrue/base/temporary_folder.h"
 #include "accrue/dist/gloo_mesh.h"
 #include "accrue/dist/linked_workers.h"
 #include "accrue/model/families.h"
@@ -39,9 +37,7 @@ constexpr std::chrono::hours kMostToBeFilled{24};
 constexpr int64_t kSeveral = 2;
 
 Settings settings_of_text(const std::string& toml) {
-    const TemporaryFolder folder;
-    write_text(folder / "run.toml", toml);
-    return read_settings(folder / "run.toml", {});
+    return settings_of_toml(toml, "the settings of the run's leader");
 }
 
 // What the leader says of the run.
