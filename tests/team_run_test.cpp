@@ -168,7 +168,8 @@ private:
     int64_t killed_ = 0;
 };
 
-class TeamRunTest : public ::testing::Test {
+// With its state shared out, and with all of it everywhere.
+class TeamRunTest : public ::testing::TestWithParam<WorkersState> {
 protected:
     TeamRunTest() { write_ragged_data(folder_ / "data.safetensors", {}); }
 
@@ -180,6 +181,7 @@ protected:
         settings.run.evaluate_steps = 2;
         settings.run.folder = (folder_ / run).string();
         settings.compute.threads = 1;
+        settings.workers.state = GetParam();
         return settings;
     }
 
@@ -220,9 +222,12 @@ protected:
     StopAt stop_at_;      // of the next one
 };
 
-TEST_F(TeamRunTest, AnyNumberOfWorkersGivesTheFilesOfOneProcess) {
+INSTANTIATE_TEST_SUITE_P(States, TeamRunTest, ::testing::Values(WorkersState::shared, WorkersState::everywhere),
+                         [](const auto& state) { return std::string(word_of(state.param)); });
+
+TEST_P(TeamRunTest, AnyNumberOfWorkersGivesTheFilesOfOneProcess) {
     (void)train_alone(settings("alone"));
-    for (const size_t workers : {1, 2, 3, 5}) {
+    for (const size_t workers : {1, 2, 3, 5, 8}) {
         const std::string run = cat("team", workers);
         const TrainSummary summary = train_by(std::vector<int64_t>(workers, kNeverKilled), settings(run));
         EXPECT_EQ(summary.step, 5);
@@ -232,7 +237,7 @@ TEST_F(TeamRunTest, AnyNumberOfWorkersGivesTheFilesOfOneProcess) {
     }
 }
 
-TEST_F(TeamRunTest, NumberFormatsKeepTheirBitsToo) {
+TEST_P(TeamRunTest, NumberFormatsKeepTheirBitsToo) {
     for (const DType dtype : {DType::fp32, DType::bf16}) {
         for (const MomentFormat moments : {MomentFormat::fp32, MomentFormat::eight_bits}) {
             const std::string name = cat(word_of(dtype), "-", word_of(moments));
@@ -249,7 +254,7 @@ TEST_F(TeamRunTest, NumberFormatsKeepTheirBitsToo) {
 }
 
 // Dropout draws its masks from who a row is, and a window that is not finite is skipped: by everybody alike.
-TEST_F(TeamRunTest, DropoutAndSkippedWindowsAreThoseOfOneProcess) {
+TEST_P(TeamRunTest, DropoutAndSkippedWindowsAreThoseOfOneProcess) {
     copy_model("gpt2", folder_ / "model", {{"resid_pdrop", "0.1"}, {"embd_pdrop", "0.1"}, {"attn_pdrop", "0.1"}},
                [](const std::string& name, std::vector<float>& values) {
                    if (name == "transformer.wpe.weight") {  // the last position's, which few samples reach
@@ -271,7 +276,7 @@ TEST_F(TeamRunTest, DropoutAndSkippedWindowsAreThoseOfOneProcess) {
     EXPECT_EQ(metrics("team"), metrics("alone"));
 }
 
-TEST_F(TeamRunTest, ARunThatIsStoppedGoesOnWithOtherWorkersAndWithNone) {
+TEST_P(TeamRunTest, ARunThatIsStoppedGoesOnWithOtherWorkersAndWithNone) {
     (void)train_alone(settings("alone"));
     for (const int64_t call : {20, 33, 47}) {
         const std::string run = cat("stopped-", call);
@@ -291,7 +296,7 @@ TEST_F(TeamRunTest, ARunThatIsStoppedGoesOnWithOtherWorkersAndWithNone) {
 }
 
 // A worker of three, or the only one, is killed at calls from its first to some in the last steps.
-TEST_F(TeamRunTest, AWorkerThatIsKilledAnywhereChangesNoBit) {
+TEST_P(TeamRunTest, AWorkerThatIsKilledAnywhereChangesNoBit) {
     (void)train_alone(settings("alone"));
     int64_t killed = 0;
     for (int64_t call = 1; call < 160; call += 13) {
@@ -307,7 +312,7 @@ TEST_F(TeamRunTest, AWorkerThatIsKilledAnywhereChangesNoBit) {
     EXPECT_GT(killed, 14) << "most calls come";
 }
 
-TEST_F(TeamRunTest, AllOfThemKilledOneAfterAnotherGoOnFromTheLastCheckpoint) {
+TEST_P(TeamRunTest, AllOfThemKilledOneAfterAnotherGoOnFromTheLastCheckpoint) {
     Settings job = settings("alone");
     job.schedule.steps = 20;  // each of them makes more calls than it lives
     (void)train_alone(job);

@@ -22,10 +22,18 @@ std::vector<FlatTensor> flat_tensors(const GradientSum& sum) {
     return tensors;
 }
 
+int64_t blocks_in(std::span<const FlatTensor> tensors, const ElementRange& range) {
+    int64_t blocks = 0;
+    for (const TensorPiece& piece : pieces_in(tensors, range)) {
+        blocks += blocks_of(piece.count);
+    }
+    return blocks;
+}
+
 // A block at a time is a gradient by itself, whose norm is the sum of its squares.
-std::vector<double> squares_of(const GradientSum& sum, Kernels& kernels, const ElementRange& range,
-                               std::span<const int64_t> totals, int64_t counted_tokens) {
-    const std::vector<FlatTensor> tensors = flat_tensors(sum);
+std::vector<double> GradientSum::squares_of(const ElementRange& range, std::span<const int64_t> totals,
+                                            int64_t counted_tokens) const {
+    const std::vector<FlatTensor> tensors = flat_tensors(*this);
     const std::vector<TensorPiece> pieces = pieces_in(tensors, range);
     std::vector<double> all;
     if (pieces.empty()) {
@@ -33,20 +41,20 @@ std::vector<double> squares_of(const GradientSum& sum, Kernels& kernels, const E
     }
     const int64_t longest =
         std::ranges::max_element(pieces, {}, [](const TensorPiece& piece) { return piece.count; })->count;
-    const auto block = take_matrix<int64_t>(kernels.arena(), 1, std::min(longest, kRangeBlock));
-    const auto squares = take_matrix<double>(kernels.arena(), 1, 1);
+    const auto block = take_matrix<int64_t>(kernels_.arena(), 1, std::min(longest, kRangeBlock));
+    const auto squares = take_matrix<double>(kernels_.arena(), 1, 1);
     for (const auto& [tensor, first, count] : pieces) {
         const int64_t before = tensors[static_cast<size_t>(tensor)].offset + first - range.first;
         for (int64_t done = 0; done < count; done += kRangeBlock) {
             const int64_t elements = std::min(kRangeBlock, count - done);
-            upload(kernels, totals.subspan(static_cast<size_t>(before + done), static_cast<size_t>(elements)),
+            upload(kernels_, totals.subspan(static_cast<size_t>(before + done), static_cast<size_t>(elements)),
                    block.view.data);
             const MeanView mean{.kind = SumKind::exact,
                                 .data = block.view.data,
                                 .elements = elements,
-                                .factor = sum.units().unit(tensor) * (1.0 / static_cast<double>(counted_tokens))};
-            kernels.run(op::SquaredNorm{.gradients = std::span(&mean, 1), .result = squares.view});
-            all.push_back(downloaded(kernels, squares.view).front());
+                                .factor = units_.unit(tensor) * (1.0 / static_cast<double>(counted_tokens))};
+            kernels_.run(op::SquaredNorm{.gradients = std::span(&mean, 1), .result = squares.view});
+            all.push_back(downloaded(kernels_, squares.view).front());
         }
     }
     return all;

@@ -42,7 +42,7 @@ TEST(NormOfRangesTest, RangesGiveTheBitsOfTheWholeNorm) {
         std::vector<double> squares;
         for (const ElementRange& range : cut_into_ranges(flat, kElements, count)) {
             const auto some = std::span(totals).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count));
-            for (const double square : squares_of(sum, *kernels, range, some, 37)) {
+            for (const double square : sum.squares_of(range, some, 37)) {
                 squares.push_back(square);
             }
         }

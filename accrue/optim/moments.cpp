@@ -76,7 +76,7 @@ CodedView MomentBuffer::codes_of(const KeptPiece& piece) const {
 }
 
 StoredMoment MomentBuffer::stored(std::string name, const KeptMoments& kept) const {
-    StoredMoment result{.name = std::move(name), .parts = {}};
+    StoredMoment result{.name = std::move(name), .format = format_, .parts = {}};
     for (const KeptPiece& piece : kept.pieces()) {
         const auto& [tensor, first, count] = piece.of;
         if (format_ == MomentFormat::fp32) {

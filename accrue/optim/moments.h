@@ -53,6 +53,10 @@ public:
     // Place by place, ascending in each.
     [[nodiscard]] std::span<const KeptPiece> pieces() const { return pieces_; }
     [[nodiscard]] std::span<const ElementRange> ranges() const { return share_.ranges; }
+    // Tensor by tensor, whoever keeps it.
+    [[nodiscard]] std::vector<TensorPiece> pieces_of(int64_t range) const {
+        return pieces_in(tensors_, share_.ranges[static_cast<size_t>(range)]);
+    }
     // That all places together have room for.
     [[nodiscard]] int64_t elements() const { return share_.places * place_elements_; }
     [[nodiscard]] int64_t scales() const { return share_.places * place_scales_; }
@@ -78,8 +82,14 @@ struct StoredMoment {
         int64_t range = 0;   // in which they lie
     };
     std::string name;
+    MomentFormat format = MomentFormat::fp32;
     std::vector<Part> parts;
 };
+
+// Bytes of a tensor's piece in one moment, as its parts lie one behind another.
+[[nodiscard]] constexpr int64_t bytes_of(MomentFormat format, const TensorPiece& piece) {
+    return format == MomentFormat::fp32 ? piece.count * 4 : piece.count + moment_blocks(piece.count) * 4;
+}
 
 // One moment of all tensors, or of those that are kept, 0 at first. Its memory comes from `memory` (the arena of the kernels, or
 // the piece of it that lies on the host) and is laid out like the gradients; scales lie by themselves, tensor after tensor, so

@@ -38,6 +38,9 @@ enum class HostState {
     sums,  // and moments
 };
 
+// Where the state of a run lies that several workers compute: each has the moments of some parts of the model, or of all of it.
+enum class WorkersState { shared, everywhere };
+
 // Every setting of a run, resolved. The names are the keys of run.toml; defaults are those of `accrue train` without a
 // file. What may be left open is optional: nothing is "auto".
 struct Settings {
@@ -106,6 +109,11 @@ struct Settings {
         int64_t loss_scale_steps = 2000;
         bool operator==(const Compute&) const = default;
     } compute;
+    struct Workers {
+        WorkersState state = WorkersState::shared;
+        int64_t copies = 2;
+        bool operator==(const Workers&) const = default;
+    } workers;
     struct Run {
         std::string folder;
         int64_t seed = 1;

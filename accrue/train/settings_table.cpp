@@ -278,6 +278,18 @@ std::vector<Setting> compute_settings() {
     };
 }
 
+std::vector<Setting> workers_settings() {
+    return {
+        {.name = "state",
+         .place = [](Settings& s) -> SettingPlace { return WordPlace(s.workers.state); },
+         .meaning = "several workers: whether they share the optimizer's moments out, or each has all, free to change"},
+        {.name = "copies",
+         .place = [](Settings& s) -> SettingPlace { return &s.workers.copies; },
+         .meaning = "shared: workers that have each part; what all of them had is lost with them, back to the checkpoint",
+         .bounds = {.at_least = 1, .at_most = 64}},
+    };
+}
+
 std::vector<Setting> run_settings() {
     return {
         {.name = "folder",
@@ -320,6 +332,7 @@ std::vector<Setting> settings_table() {
     add("optimizer", optimizer_settings());
     add("schedule", schedule_settings());
     add("compute", compute_settings());
+    add("workers", workers_settings());
     add("run", run_settings());
     return table;
 }

@@ -87,6 +87,7 @@ TEST_F(SettingsTest, TheListOfKeysIsFrozen) {
         "schedule.kind schedule.steps schedule.warmup_steps schedule.final_fraction schedule.decay_fraction "
         "compute.device compute.dtype compute.threads compute.sums compute.memory compute.recompute "
         "compute.host_state compute.instruction_set compute.loss_scale compute.loss_scale_steps "
+        "workers.state workers.copies "
         "run.folder run.seed run.checkpoint_steps run.keep_checkpoints run.evaluate_steps ");
 }
 
@@ -167,6 +168,7 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
                     .instruction_set = "avx512-bf16",
                     .loss_scale = 32,
                     .loss_scale_steps = 10},
+        .workers = {.state = WorkersState::everywhere, .copies = 3},
         .run = {.folder = "/run",
                 .seed = 9223372036854775807,
                 .checkpoint_steps = 1,
