@@ -101,7 +101,7 @@ class NormalisesOverTheBatch final : public WrongKernels {
 // Divides what it is given by the number of micro-batches, then lets the real optimizer update.
 class DividesTheUpdate final : public Optimizer {
 public:
-    explicit DividesTheUpdate(std::unique_ptr<Optimizer> real) : real(std::move(real)) {}
+    explicit DividesTheUpdate(std::unique_ptr<Optimizer> real) : Optimizer(real->kept()), real(std::move(real)) {}
     void update(const MeanGradient& gradient, const UpdateSettings& settings, const WeightBuffers& weights) override {
         real->update(gradient.scaled(1.0 / static_cast<double>(g_micro_batches)), settings, weights);
     }

@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class TeamRunTest : public ::testing::Test {
+// With its state shared out, and with all of it everywhere.
+class TeamRunTest : public ::testing::TestWithParam<WorkersState> {
 protected:
     TeamRunTest() { write_ragged_data(folder_ / "data.safetensors", {}); }
 
@@ -28,6 +29,7 @@ protected:
         settings.run.evaluate_steps = 2;
         settings.run.folder = (folder_ / run).string();
         settings.compute.threads = 1;
+        settings.workers.state = GetParam();
         return settings;
     }
 
@@ -74,9 +76,12 @@ protected:
     ThreadsOptions team_;  // of the next one; without the deaths
 };
 
-TEST_F(TeamRunTest, AnyNumberOfWorkersGivesTheFilesOfOneProcess) {
+INSTANTIATE_TEST_SUITE_P(States, TeamRunTest, ::testing::Values(WorkersState::shared, WorkersState::everywhere),
+                         [](const auto& state) { return std::string(word_of(state.param)); });
+
+TEST_P(TeamRunTest, AnyNumberOfWorkersGivesTheFilesOfOneProcess) {
     (void)train_alone(settings("alone"));
-    for (const size_t workers : {1, 2, 3, 5}) {
+    for (const size_t workers : {1, 2, 3, 5, 8}) {
         const std::string run = cat("team", workers);
         const TrainSummary summary = train_by(std::vector<int64_t>(workers, kNeverKilled), settings(run));
         EXPECT_EQ(summary.step, 5);
@@ -86,7 +91,7 @@ TEST_F(TeamRunTest, AnyNumberOfWorkersGivesTheFilesOfOneProcess) {
     }
 }
 
-TEST_F(TeamRunTest, NumberFormatsKeepTheirBitsToo) {
+TEST_P(TeamRunTest, NumberFormatsKeepTheirBitsToo) {
     for (const DType dtype : {DType::fp32, DType::bf16}) {
         for (const MomentFormat moments : {MomentFormat::fp32, MomentFormat::eight_bits}) {
             const std::string name = cat(word_of(dtype), "-", word_of(moments));
@@ -103,7 +108,7 @@ TEST_F(TeamRunTest, NumberFormatsKeepTheirBitsToo) {
 }
 
 // Dropout draws its masks from who a row is, and a window that is not finite is skipped: by everybody alike.
-TEST_F(TeamRunTest, DropoutAndSkippedWindowsAreThoseOfOneProcess) {
+TEST_P(TeamRunTest, DropoutAndSkippedWindowsAreThoseOfOneProcess) {
     copy_model("gpt2", folder_ / "model", {{"resid_pdrop", "0.1"}, {"embd_pdrop", "0.1"}, {"attn_pdrop", "0.1"}},
                [](const std::string& name, std::vector<float>& values) {
                    if (name == "transformer.wpe.weight") {  // the last position's, which few samples reach
@@ -125,7 +130,7 @@ TEST_F(TeamRunTest, DropoutAndSkippedWindowsAreThoseOfOneProcess) {
     EXPECT_EQ(metrics("team"), metrics("alone"));
 }
 
-TEST_F(TeamRunTest, ARunThatIsStoppedGoesOnWithOtherWorkersAndWithNone) {
+TEST_P(TeamRunTest, ARunThatIsStoppedGoesOnWithOtherWorkersAndWithNone) {
     (void)train_alone(settings("alone"));
     for (const int64_t call : {20, 33, 47}) {
         const std::string run = cat("stopped-", call);
@@ -145,7 +150,7 @@ TEST_F(TeamRunTest, ARunThatIsStoppedGoesOnWithOtherWorkersAndWithNone) {
 }
 
 // A worker of three, or the only one, is killed at calls from its first to some in the last steps.
-TEST_F(TeamRunTest, AWorkerThatIsKilledAnywhereChangesNoBit) {
+TEST_P(TeamRunTest, AWorkerThatIsKilledAnywhereChangesNoBit) {
     (void)train_alone(settings("alone"));
     int64_t killed = 0;
     for (int64_t call = 1; call < 160; call += 13) {
@@ -162,7 +167,7 @@ TEST_F(TeamRunTest, AWorkerThatIsKilledAnywhereChangesNoBit) {
 }
 
 // Also while several threads of the leader read what a checkpoint is to hold: none of them goes on waiting for workers.
-TEST_F(TeamRunTest, AWorkerThatFailsAnywhereEndsTheRun) {
+TEST_P(TeamRunTest, AWorkerThatFailsAnywhereEndsTheRun) {
     team_.death = Death::failed;
     int64_t failed = 0;
     for (int64_t call = 0; call < 100; call += 4) {
@@ -182,7 +187,7 @@ TEST_F(TeamRunTest, AWorkerThatFailsAnywhereEndsTheRun) {
 }
 
 // It gets the state from the others, wherever they are in a window, and grains from then on.
-TEST_F(TeamRunTest, OneThatJoinsInMidRunTakesPartAndChangesNoBit) {
+TEST_P(TeamRunTest, OneThatJoinsInMidRunTakesPartAndChangesNoBit) {
     (void)train_alone(settings("alone"));
     for (const size_t workers : {1, 2}) {
         for (const int64_t call : {1, 5, 9, 13, 20, 30, 45}) {
@@ -200,7 +205,7 @@ TEST_F(TeamRunTest, OneThatJoinsInMidRunTakesPartAndChangesNoBit) {
 }
 
 // It slept through a roster, in which the others went on: its weights may be older ones.
-TEST_F(TeamRunTest, LossesFromAnotherRosterAreNotThoseOfTheValidation) {
+TEST_P(TeamRunTest, LossesFromAnotherRosterAreNotThoseOfTheValidation) {
     (void)train_alone(settings("alone"));
     team_.forges_validation = true;
     (void)train_by({kNeverKilled}, settings("team"));
@@ -209,7 +214,7 @@ TEST_F(TeamRunTest, LossesFromAnotherRosterAreNotThoseOfTheValidation) {
     EXPECT_EQ(metrics("team"), metrics("alone"));
 }
 
-TEST_F(TeamRunTest, AllOfThemKilledOneAfterAnotherGoOnFromTheLastCheckpoint) {
+TEST_P(TeamRunTest, AllOfThemKilledOneAfterAnotherGoOnFromTheLastCheckpoint) {
     Settings job = settings("alone");
     job.schedule.steps = 20;  // each of them makes more calls than it lives
     (void)train_alone(job);

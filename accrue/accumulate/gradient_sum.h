@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "accrue/accumulate/element_ranges.h"
 #include "accrue/accumulate/ledger.h"
 #include "accrue/accumulate/record_table.h"
 #include "accrue/accumulate/units.h"
@@ -75,6 +76,11 @@ public:
     // The same piece by piece: first all integers, then the ledger that belongs to them.
     void write_integers(int64_t first, std::span<const int64_t> from);
     void take_ledger(GrainLedger ledger);
+
+    // Where everybody's sums of a range are elsewhere than in this one, in host memory, and all grains together count so many
+    // tokens: the squares of its blocks in the mean gradient (norm_of_ranges.h). The device is a processor.
+    [[nodiscard]] std::vector<double> squares_of(const ElementRange& range, std::span<const int64_t> totals,
+                                                 int64_t counted_tokens) const;
 
     // The mean over the window's counted tokens, as a view. Must not outlive the sum.
     [[nodiscard]] MeanGradient mean() const;

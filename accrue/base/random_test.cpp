@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "accrue/base/random_key.h"
+
 namespace accrue {
 namespace {
 
@@ -123,6 +125,17 @@ TEST(RandomTest, RandomBitsOfElementsAreEvenAndUnrelated) {
             EXPECT_NEAR(ones[bit] / static_cast<double>(kDraws), 0.5, kFourDeviations);
             EXPECT_NEAR(like_next[bit] / static_cast<double>(kDraws), 0.5, kFourDeviations);
             EXPECT_NEAR(like_upper[bit % 16] / static_cast<double>(kDraws), 0.5, kFourDeviations);
+        }
+    }
+}
+
+TEST(RandomTest, APartHasTheBitsOfItsPlaceInTheWhole) {
+    for (const uint64_t key : {uint64_t{0}, mix(1), mix(2, 3)}) {
+        for (const int64_t first : {int64_t{0}, int64_t{128}, int64_t{16384 * 7}, (int64_t{1} << 33) + 5}) {
+            for (int64_t i = 0; i < 100; ++i) {
+                EXPECT_EQ(random_bits(key_from(key, first), static_cast<uint64_t>(i)),
+                          random_bits(key, static_cast<uint64_t>(first + i)));
+            }
         }
     }
 }

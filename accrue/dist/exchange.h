@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "accrue/accumulate/element_ranges.h"
 #include "accrue/dist/messages.h"
+#include "accrue/dist/range_keepers.h"
 
 namespace accrue {
 
@@ -28,6 +30,14 @@ struct IntegerSums {
     std::function<void(int64_t first, std::span<const int64_t> from)> write;  // of everybody's
 };
 
+// What members share of the state, and where what is added up of it goes.
+struct SharedRanges {
+    std::vector<ElementRange> ranges;
+    RangeKeepers keepers;
+    std::vector<std::span<int64_t>>
+        totals;  // of each range that I keep, memory for its elements; of all others nothing
+};
+
 // The members of a roster, connected with each other. Every call is made by all of them in the same order, and waits for all.
 // If one is gone, or silent for longer than the limit, the call throws RosterChanged; a mesh that threw is of no more use.
 class Mesh {
@@ -38,6 +48,11 @@ public:
     // the checks follow from `seed`, which differs from window to window.
     [[nodiscard]] virtual bool add_up(const IntegerSums& sums, uint64_t seed,
                                       const std::function<bool(const ExchangeChecks&)>& commits) = 0;
+    // Everybody's sums of each range to its keepers: the checks of it, by owner, as a vote wants them. What a member does not keep it
+    // takes its owner's word for; each keeper answers for what it holds. The sums stay as they are.
+    [[nodiscard]] virtual ExchangeChecks reduce(const IntegerSums& sums, const SharedRanges& shared, uint64_t seed) = 0;
+    // What everybody tells all others, by rank: few bytes.
+    [[nodiscard]] virtual std::vector<std::string> tell_all(const std::string& mine) = 0;
     // Bytes of one member to all others: it reads them and they write them, piece by piece. A receiver that expects another
     // number of bytes than are sent is an Error for everybody. Whether they came whole is known only at the end: after a throw,
     // what was written is of no use.

@@ -203,14 +203,6 @@ Wrong wrong_of(const std::vector<ExchangeChecks>& checks) {
     return wrong;
 }
 
-// What came once, and from whom to whom.
-struct Disturbance {
-    Arrival::Of of = Arrival::Of::contribution;
-    int64_t from_rank = 0;
-    int64_t to_rank = 0;
-    std::function<void(const Arrival&, std::span<int64_t> values)> change;
-};
-
 // Who sees what as wrong in a window in which that happens; all others and the next attempt are without a fault.
 Wrong seen_in(const Disturbance& disturbance) {
     std::vector<ExchangeChecks> first(kMembers);
@@ -245,22 +237,8 @@ Wrong seen_in(const Disturbance& disturbance) {
     return wrong_of(first);
 }
 
-const std::vector<std::pair<std::string, decltype(Disturbance::change)>>& changes() {
-    static const std::vector<std::pair<std::string, decltype(Disturbance::change)>> kChanges = {
-        {"nothing", [](const Arrival&, std::span<int64_t>) {}},
-        {"a flipped bit", [](const Arrival& arrival, std::span<int64_t>) { arrival.bytes.back() ^= std::byte{0x80}; }},
-        {"lost", [](const Arrival&, std::span<int64_t> values) { std::ranges::fill(values, 0); }},
-        {"twice",
-         [](const Arrival&, std::span<int64_t> values) {
-             std::ranges::for_each(
-                 values, [](int64_t& value) { value = static_cast<int64_t>(static_cast<uint64_t>(value) * 2); });
-         }},
-        {"of the window before",
-         [](const Arrival& arrival, std::span<int64_t> values) {
-             const auto stale = contribution(arrival.from_rank, 10000, 0);
-             std::copy_n(stale.begin() + arrival.first, values.size(), values.begin());
-         }},
-    };
+const std::vector<NamedChange>& changes() {
+    static const std::vector<NamedChange> kChanges = changes_on_the_way(10000);
     return kChanges;
 }
 

@@ -1,6 +1,7 @@
 #include "accrue/dist/gloo_mesh.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "accrue/base/error.h"
@@ -8,17 +9,21 @@
 #include "accrue/base/random.h"
 #include "accrue/dist/gloo_wire.h"
 #include "accrue/dist/lanes.h"
+#include "accrue/dist/range_exchange.h"
 #include "accrue/dist/sum_exchange.h"
 
 namespace accrue {
 namespace {
+
+// No message of some words, or of one number for each block of a model, is larger.
+constexpr uint64_t kMostWordBytes = uint64_t{1} << 30;
 
 using ReadBytes = std::function<void(int64_t, std::span<std::byte>)>;
 using WriteBytes = std::function<void(int64_t, std::span<const std::byte>)>;
 
 // What members tell each other, so that they do the same.
 struct Notice {
-    enum class Of : uint64_t { connected, add_up, broadcast, received };
+    enum class Of : uint64_t { connected, add_up, reduce, broadcast, received, words };
     Of of = Of::connected;
     uint64_t size = 0;    // members, elements or bytes
     uint64_t detail = 0;  // roster, seed, sender or hash
@@ -29,6 +34,10 @@ std::string words_of(const Notice& notice) {
     switch (notice.of) {
         case Notice::Of::add_up:
             return cat("add up ", notice.size, " elements with seed ", notice.detail);
+        case Notice::Of::reduce:
+            return cat("add up ranges of ", notice.size, " elements with key ", notice.detail);
+        case Notice::Of::words:
+            return "tell all others something";
         case Notice::Of::broadcast:
             return cat("take ", notice.size, " bytes of rank ", notice.detail);
         default:
@@ -42,6 +51,8 @@ public:
 
     [[nodiscard]] bool add_up(const IntegerSums& sums, uint64_t seed,
                               const std::function<bool(const ExchangeChecks&)>& commits) override;
+    [[nodiscard]] ExchangeChecks reduce(const IntegerSums& sums, const SharedRanges& shared, uint64_t seed) override;
+    [[nodiscard]] std::vector<std::string> tell_all(const std::string& mine) override;
     void broadcast(int64_t from_rank, int64_t bytes, const ReadBytes& read, const WriteBytes& write) override;
     [[nodiscard]] int64_t sent_bytes() const override { return wire_.sent_bytes(); }
 
@@ -61,6 +72,7 @@ private:
     const std::function<void(const Arrival&)> disturb_;
     GlooWire wire_;
     SumExchange sums_;
+    RangeExchange ranges_;
     Lanes lanes_;
 };
 
@@ -80,7 +92,8 @@ GlooMesh::GlooMesh(const MeshDevice& device, KeyStore& store, const MeshOptions&
       size_(options.size),
       disturb_(options.disturb),
       wire_(device, store, options),
-      sums_(wire_, options) {
+      sums_(wire_, options),
+      ranges_(wire_, options) {
     const Notice mine{.of = Notice::Of::connected,
                       .size = static_cast<uint64_t>(size_),
                       .detail = mix(static_cast<uint64_t>(options.term), static_cast<uint64_t>(options.roster))};
@@ -138,6 +151,92 @@ bool GlooMesh::add_up(const IntegerSums& sums, uint64_t seed,
         }
     });
     return is_written;
+}
+
+// What members must have alike to reduce: which ranges there are, and who keeps them.
+uint64_t key_of(const SharedRanges& shared, uint64_t seed) {
+    uint64_t key = seed;
+    for (size_t range = 0; range < shared.ranges.size(); ++range) {
+        key = mix(key, static_cast<uint64_t>(shared.ranges[range].first),
+                  static_cast<uint64_t>(shared.ranges[range].count));
+        for (const int64_t keeper : shared.keepers[range]) {
+            key = mix(key, static_cast<uint64_t>(keeper));
+        }
+    }
+    return key;
+}
+
+ExchangeChecks GlooMesh::reduce(const IntegerSums& sums, const SharedRanges& shared, uint64_t seed) {
+    agree({.of = Notice::Of::reduce, .size = static_cast<uint64_t>(sums.elements), .detail = key_of(shared, seed)});
+    RangeExchange::Checks mine;
+    or_close([&] { mine = ranges_.add_up(sums, shared, seed); });
+    const auto bytes_of = [](const std::vector<uint64_t>& checks) {
+        return std::string(reinterpret_cast<const char*>(checks.data()), checks.size() * sizeof(uint64_t));
+    };
+    const std::vector<std::string> told = tell_all(bytes_of(mine.total));
+    ExchangeChecks checks{.given = std::vector<uint64_t>(static_cast<size_t>(size_)),
+                          .total = std::vector<uint64_t>(static_cast<size_t>(size_))};
+    for (size_t range = 0; range < shared.ranges.size(); ++range) {
+        const std::vector<int64_t>& keepers = shared.keepers[range];
+        const auto owner = static_cast<size_t>(keepers.front());
+        uint64_t total = mine.total[range];
+        if (std::ranges::find(keepers, rank_) == keepers.end()) {
+            std::memcpy(&total, told[owner].data() + range * sizeof total, sizeof total);
+        }
+        checks.given[owner] += mine.given[range];
+        checks.total[owner] += total;
+    }
+    return checks;
+}
+
+std::vector<std::string> GlooMesh::tell_all(const std::string& mine) {
+    const Notice of_mine{
+        .of = Notice::Of::words, .size = mine.size(), .detail = hash64_of(std::as_bytes(std::span(mine)), 0)};
+    const std::vector<Notice> notices = exchange(of_mine);
+    std::vector<std::string> told(static_cast<size_t>(size_));
+    for (size_t rank = 0; rank < told.size(); ++rank) {
+        if (notices[rank].of != Notice::Of::words) {
+            throw Error(cat("rank ", rank, " is about to ", words_of(notices[rank]), ", but rank ", rank_, " to ",
+                            words_of(of_mine), ": all workers must train the same model with the same settings"));
+        }
+        if (notices[rank].size > kMostWordBytes) {
+            throw Error(cat("rank ", rank, " wants to tell ", notices[rank].size, " bytes, which is no message"));
+        }
+        told[rank].resize(notices[rank].size);
+    }
+    or_close([&] {
+        std::vector<std::unique_ptr<Message>> messages;
+        for (size_t rank = 0; rank < told.size(); ++rank) {
+            if (static_cast<int64_t>(rank) == rank_) {
+                continue;
+            }
+            if (!told[rank].empty()) {
+                messages.push_back(
+                    wire_.receive(static_cast<int64_t>(rank), std::as_writable_bytes(std::span(told[rank]))));
+            }
+            if (!mine.empty()) {
+                messages.push_back(wire_.send(static_cast<int64_t>(rank), std::as_bytes(std::span(mine))));
+            }
+        }
+        for (auto& message : messages) {
+            wait_for(message);
+        }
+        for (size_t rank = 0; rank < told.size(); ++rank) {
+            if (static_cast<int64_t>(rank) == rank_) {
+                told[rank] = mine;
+                continue;
+            }
+            const std::span<std::byte> bytes = std::as_writable_bytes(std::span(told[rank]));
+            if (disturb_) {
+                disturb_(
+                    {.of = Arrival::Of::words, .from_rank = static_cast<int64_t>(rank), .first = 0, .bytes = bytes});
+            }
+            if (hash64_of(bytes, 0) != notices[rank].detail) {
+                throw RosterChanged(cat("words were damaged on the way from rank ", rank, " to rank ", rank_));
+            }
+        }
+    });
+    return told;
 }
 
 void GlooMesh::broadcast(int64_t from_rank, int64_t bytes, const ReadBytes& read, const WriteBytes& write) {

@@ -32,7 +32,7 @@ private:
 
 // What has just come from another member, before it is used.
 struct Arrival {
-    enum class Of { contribution, total, state };
+    enum class Of { contribution, total, state, words };
     Of of = Of::contribution;
     int64_t from_rank = 0;
     int64_t first = 0;  // of elements, or of bytes of state

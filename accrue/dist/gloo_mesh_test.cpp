@@ -19,12 +19,6 @@
 namespace accrue::testing {
 namespace {
 
-void expect_all_done(const std::vector<Outcome>& outcomes) {
-    for (const Outcome& outcome : outcomes) {
-        EXPECT_EQ(outcome, Outcome::As::done);
-    }
-}
-
 class GlooMeshTest : public ::testing::TestWithParam<int64_t> {
 protected:
     [[nodiscard]] int64_t size() const { return GetParam(); }

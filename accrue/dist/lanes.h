@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "accrue/dist/gloo_wire.h"
@@ -12,6 +13,14 @@ namespace accrue {
 
 // What is exchanged at a time: large enough for the network, small enough for a cache.
 inline constexpr int64_t kPieceBytes = int64_t{4} << 20;
+inline constexpr int64_t kPieceElements = kPieceBytes / 8;  // of sums
+
+// Integers that wrap around.
+inline void add_wrapping(std::span<int64_t> total, std::span<const int64_t> more) {
+    for (size_t i = 0; i < total.size(); ++i) {
+        total[i] = static_cast<int64_t>(static_cast<uint64_t>(total[i]) + static_cast<uint64_t>(more[i]));
+    }
+}
 
 // The messages of a job, and memory for them.
 struct Lane {

@@ -32,6 +32,15 @@ private:
     int64_t calls_ = 0;
 };
 
+// Which exchange of sums it is.
+struct ExchangeName {
+    int64_t term = 0;
+    int64_t roster = 0;
+    int64_t step = 0;
+    int64_t attempt = 0;
+    bool operator==(const ExchangeName&) const = default;
+};
+
 // One of several workers: its grains by the coordinator's leases, everybody's sums by the roster's mesh. Where it throws, the
 // own sums are as they were.
 class LinkedWorkers final : public Assignment, public Reducer {
@@ -51,7 +60,24 @@ public:
     void add_everyones(GradientSum& sum) override;
     [[nodiscard]] Role gather(GradientSum& sum) override;
 
+    // From now on members share the state: sums go to the keepers of ranges, and add_everyones() takes those of what is kept here.
+    // What was exchanged before is forgotten.
+    void share(std::vector<ElementRange> ranges, RangeKeepers keepers);
+    [[nodiscard]] std::optional<double> norm() const override { return shared_ ? std::optional(norm_) : std::nullopt; }
+    // The last exchange that this worker has voted on: everybody's sums of what it keeps are here until the next, whether or not it
+    // heard the verdict. Nothing: there is none, or it did not count.
+    [[nodiscard]] const std::optional<ExchangeName>& voted() const { return voted_; }
+    // The last one that it knows to count.
+    [[nodiscard]] const std::optional<ExchangeName>& committed() const { return committed_; }
+    // For a worker that did not hear that the exchange it voted on counts: takes its sums.
+    void take_voted(GradientSum& sum);
+
 private:
+    void add_to_keepers(GradientSum& sum);
+    [[nodiscard]] double norm_of(const GradientSum& sum);
+    // Until an attempt counts: attempt(number, seed) is the verdict on it.
+    template <class Attempt>
+    void until_committed(const Attempt& attempt);
     // Whether the total takes the place of the own sums.
     enum class Total { is_taken, is_left };
     void exchange(GradientSum& sum, Total total);
@@ -63,6 +89,12 @@ private:
     std::vector<int64_t> last_;  // that were given
     Coordinator::Agreed agreed_;
     ExchangeTotals totals_;
+
+    std::optional<SharedRanges> shared_;
+    std::vector<std::vector<int64_t>> kept_sums_;  // by range; empty = not kept here
+    double norm_ = 0;
+    std::optional<ExchangeName> voted_;
+    std::optional<ExchangeName> committed_;
 };
 
 }  // namespace accrue

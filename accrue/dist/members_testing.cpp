@@ -4,6 +4,8 @@
 #include <ostream>
 #include <thread>
 
+#include <gtest/gtest.h>
+
 #include "accrue/base/random.h"
 
 namespace accrue::testing {
@@ -97,6 +99,30 @@ std::vector<int64_t> sum_of_contributions(int64_t size, int64_t elements, int64_
         }
     }
     return {sums.begin(), sums.end()};
+}
+
+std::vector<NamedChange> changes_on_the_way(int64_t elements) {
+    return {
+        {"nothing", [](const Arrival&, std::span<int64_t>) {}},
+        {"a flipped bit", [](const Arrival& arrival, std::span<int64_t>) { arrival.bytes.back() ^= std::byte{0x80}; }},
+        {"lost", [](const Arrival&, std::span<int64_t> values) { std::ranges::fill(values, 0); }},
+        {"twice",
+         [](const Arrival&, std::span<int64_t> values) {
+             std::ranges::for_each(
+                 values, [](int64_t& value) { value = static_cast<int64_t>(static_cast<uint64_t>(value) * 2); });
+         }},
+        {"of the window before",
+         [elements](const Arrival& arrival, std::span<int64_t> values) {
+             const auto stale = contribution(arrival.from_rank, elements, 0);
+             std::copy_n(stale.begin() + arrival.first, values.size(), values.begin());
+         }},
+    };
+}
+
+void expect_all_done(const std::vector<Outcome>& outcomes) {
+    for (const Outcome& outcome : outcomes) {
+        EXPECT_EQ(outcome, Outcome::As::done);
+    }
 }
 
 }  // namespace accrue::testing

@@ -5,7 +5,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "accrue/dist/gloo_mesh.h"
@@ -51,6 +53,19 @@ using MemberWork = std::function<void(int64_t rank, std::unique_ptr<Mesh>& mesh)
 // What a member has computed in a window: integers of all 64 bits, so that sums overflow.
 [[nodiscard]] std::vector<int64_t> contribution(int64_t rank, int64_t elements, int64_t window = 0);
 [[nodiscard]] std::vector<int64_t> sum_of_contributions(int64_t size, int64_t elements, int64_t window = 0);
+
+// What came once, and from whom to whom.
+struct Disturbance {
+    Arrival::Of of = Arrival::Of::contribution;
+    int64_t from_rank = 0;
+    int64_t to_rank = 0;
+    std::function<void(const Arrival&, std::span<int64_t> values)> change;
+};
+// What may happen to sums of window 1 of so many elements: nothing, and what must show.
+using NamedChange = std::pair<std::string, decltype(Disturbance::change)>;
+[[nodiscard]] std::vector<NamedChange> changes_on_the_way(int64_t elements);
+
+void expect_all_done(const std::vector<Outcome>& outcomes);
 
 // Always: for tests in which nothing goes wrong, or nobody looks.
 inline bool commit_all(const ExchangeChecks& /*checks*/) {

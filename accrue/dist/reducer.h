@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "accrue/accumulate/gradient_sum.h"
 #include "accrue/accumulate/ledger.h"
 
@@ -23,8 +25,11 @@ public:
     // nobody anything, so that the others come too. An error if a grain is in two ledgers.
     [[nodiscard]] virtual Agreement agree(const GrainLedger& mine, Wish wish) = 0;
 
-    // Everybody's sums in the place of mine, with the ledger that was agreed on. Exact sums only.
+    // Everybody's sums in the place of mine, with the ledger that was agreed on. Exact sums only. Where workers share the state,
+    // those of the ranges that are kept here.
     virtual void add_everyones(GradientSum& sum) = 0;
+    // Then the norm of the mean gradient, where nobody has all of everybody's sums.
+    [[nodiscard]] virtual std::optional<double> norm() const { return std::nullopt; }
 
     enum class Role { keeper, other };
     // The same for one of the workers, when a window ends before it is complete. The keeper's sums are then everybody's;

@@ -7,8 +7,6 @@
 namespace accrue {
 namespace {
 
-constexpr int64_t kPieceElements = kPieceBytes / 8;
-
 int64_t pieces_of(const ElementRange& range) {
     return (range.count + kPieceElements - 1) / kPieceElements;
 }
@@ -17,12 +15,6 @@ int64_t pieces_of(const ElementRange& range) {
 ElementRange piece_of_range(const ElementRange& range, int64_t number) {
     const int64_t begin = std::min(number * kPieceElements, range.count);
     return {.first = range.first + begin, .count = std::min(kPieceElements, range.count - begin)};
-}
-
-void add_wrapping(std::span<int64_t> total, std::span<const int64_t> more) {
-    for (size_t i = 0; i < total.size(); ++i) {
-        total[i] = static_cast<int64_t>(static_cast<uint64_t>(total[i]) + static_cast<uint64_t>(more[i]));
-    }
 }
 
 }  // namespace

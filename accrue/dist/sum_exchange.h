@@ -6,18 +6,12 @@
 #include <span>
 #include <vector>
 
+#include "accrue/accumulate/element_ranges.h"
 #include "accrue/dist/exchange.h"
 #include "accrue/dist/gloo_wire.h"
 #include "accrue/dist/lanes.h"
 
 namespace accrue {
-
-// Some elements of the flat sums.
-struct ElementRange {
-    int64_t first = 0;
-    int64_t count = 0;
-    bool operator==(const ElementRange&) const = default;
-};
 
 // The elements that a rank adds up for everybody: as many for each as blocks of 1024 allow.
 [[nodiscard]] ElementRange owned_range(int64_t elements, int64_t rank, int64_t size);

@@ -5,6 +5,7 @@
 
 #include "accrue/accumulate/gradient_sum.h"
 #include "accrue/base/random.h"
+#include "accrue/base/random_key.h"
 #include "accrue/kernels/kernels.h"
 #include "accrue/optim/moments.h"
 
@@ -22,9 +23,11 @@ struct UpdateSettings {
     double beta2 = 0;  // AdamW only
 };
 
-// Turns a mean gradient into new weights, in place, tensor by tensor; no gradient-sized buffer of its own.
+// Turns a mean gradient into new weights, in place, tensor by tensor; no gradient-sized buffer of its own. Where workers share the
+// moments out, it renews the weights of those that are kept here, with the bits that they would have anyway.
 class Optimizer {
 public:
+    explicit Optimizer(KeptMoments kept) : kept_(std::move(kept)) {}
     virtual ~Optimizer() = default;
 
     virtual void update(const MeanGradient& gradient, const UpdateSettings& settings, const WeightBuffers& weights) = 0;
@@ -43,13 +46,33 @@ public:
     [[nodiscard]] const Counters& counters() const { return counters_; }
     void restore(const Counters& counters) { counters_ = counters; }
 
+    // Whose moments are kept here.
+    [[nodiscard]] KeptMoments& kept() { return kept_; }
+    [[nodiscard]] const KeptMoments& kept() const { return kept_; }
+
 protected:
-    // What the rounding of a tensor's moments in this update depends on, besides the element.
-    [[nodiscard]] uint64_t rounding_key(uint64_t seed, size_t tensor) const {
-        return mix(seed, static_cast<uint64_t>(counters_.updates), static_cast<uint64_t>(tensor));
+    // What the rounding of a piece's moments in this update depends on, besides its element.
+    [[nodiscard]] uint64_t rounding_key(uint64_t seed, const TensorPiece& piece) const {
+        return key_from(mix(seed, static_cast<uint64_t>(counters_.updates), static_cast<uint64_t>(piece.tensor)),
+                        piece.first);
     }
 
     Counters counters_;
+    KeptMoments kept_;
 };
+
+// What an update reads and writes of a piece of a tensor.
+[[nodiscard]] inline MeanView mean_of(const MeanGradient& gradient, const TensorPiece& piece) {
+    MeanView mean = gradient.of(piece.tensor);
+    mean.data = static_cast<const std::byte*>(mean.data) + piece.first * bytes_of(mean.kind);
+    mean.elements = piece.count;
+    return mean;
+}
+[[nodiscard]] inline WeightBuffers weights_of(const WeightBuffers& weights, const OptimizedTensor& tensor,
+                                              const TensorPiece& piece) {
+    const int64_t first = tensor.offset + piece.first;
+    return {.master = weights.master.slice_columns(first, piece.count),
+            .copy = weights.copy.empty() ? AnyView() : weights.copy.slice_columns(first, piece.count)};
+}
 
 }  // namespace accrue

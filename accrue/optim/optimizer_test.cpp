@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "accrue/base/pool.h"
 #include "accrue/kernels/device.h"
 #include "accrue/optim/adamw.h"
 #include "accrue/optim/sgd.h"
@@ -128,6 +131,85 @@ TEST_F(OptimizerTest, VectorsDoNotDecay) {
     feed(optimizer, {0, 0, 0}, {.rate = 0.1});
     EXPECT_EQ(weights_, (std::vector<float>{1.0F, -2.0F, 0.5F}));
     EXPECT_TRUE(optimizer.moments().empty()) << "no momentum, no memory for it";
+}
+
+// Ranges of a model's moments, each kept by itself, with the device that several workers compute on.
+class SharedMomentsTest : public ::testing::Test {
+protected:
+    static constexpr int64_t kElements = 80'064;
+    // As the weights and their copy are after three updates with moments in so many ranges, each range by an optimizer that
+    // keeps two of them.
+    struct After {
+        std::vector<float> weights = std::vector<float>(kElements, 0.5F);
+        std::vector<Bf16> copy = std::vector<Bf16>(kElements);
+    };
+
+    template <class Kind>
+    After updated(typename Kind::Options options, int64_t count) {
+        const std::vector<FlatTensor> flat = {{0, 60'001}, {60'016, 20'040}};
+        options.share = {.ranges = cut_into_ranges(flat, kElements, count), .places = count == 1 ? 1 : 2};
+        Arena arena(int64_t{8} << 20);
+        const auto kernels = make_kernels({.name = DeviceName(DeviceKind::cpu)}, pool_, arena);
+        After after;
+        std::vector<std::unique_ptr<Optimizer>> owners;
+        for (int64_t range = 0; range < count; ++range) {
+            owners.push_back(std::make_unique<Kind>(
+                options,
+                std::vector<OptimizedTensor>{{.offset = 0, .moment_offset = 0, .elements = 60'001, .decays = true},
+                                             {.offset = 60'016, .moment_offset = 60'016, .elements = 20'040}},
+                kElements, *kernels));
+            owners.back()->kept().keep(count == 1 ? std::vector<int64_t>{0}
+                                                  : std::vector<int64_t>{KeptMoments::kNone, range});
+        }
+        GradientSum sum({{.offset = 0, .rows = 1, .columns = 60'001}, {.offset = 60'016, .rows = 1, .columns = 20'040}},
+                        kElements, SumKind::exact, *kernels);
+        for (uint64_t step = 0; step < 3; ++step) {
+            sum.open(1, Units::first(std::vector<float>{1.0F, 1.0F}));
+            const GradientSink::Grain grain{.number = 0, .counted_tokens = 3};
+            sum.begin(std::span(&grain, 1));
+            sum.end();
+            std::vector<int64_t> totals;
+            for (int64_t i = 0; i < kElements; ++i) {
+                totals.push_back(static_cast<int64_t>(mix(static_cast<uint64_t>(i), step)) >> 24);
+            }
+            sum.write_integers(0, totals);
+            for (const auto& owner : owners) {
+                owner->update(sum.mean(), {.rate = 0.01, .beta2 = 0.95},
+                              {.master = View<float>(after.weights.data(), 1, kElements),
+                               .copy = View<Bf16>(after.copy.data(), 1, kElements)});
+            }
+        }
+        return after;
+    }
+    template <class Kind>
+    void expect_the_same_bits(const typename Kind::Options& options) {
+        const After whole = updated<Kind>(options, 1);
+        EXPECT_NE(whole.weights.front(), 0.5F);
+        for (const int64_t count : {2, 3, 5}) {
+            const After parts = updated<Kind>(options, count);
+            EXPECT_EQ(parts.weights, whole.weights) << count << " ranges";
+            EXPECT_TRUE(std::ranges::equal(parts.copy, whole.copy, {}, &Bf16::bits, &Bf16::bits));
+        }
+    }
+
+    Pool pool_{2};
+};
+
+TEST_F(SharedMomentsTest, RangesGiveTheBitsOfTheWholeUpdate) {
+    for (const MomentFormat moments : {MomentFormat::fp32, MomentFormat::eight_bits}) {
+        expect_the_same_bits<AdamW>({.weight_decay = 0.1, .moments = moments, .rounding_seed = 7});
+        expect_the_same_bits<Sgd>({.momentum = 0.9, .weight_decay = 0.1, .moments = moments, .rounding_seed = 7});
+    }
+    expect_the_same_bits<Sgd>({.momentum = 0});
+}
+
+TEST_F(SharedMomentsTest, WhatIsNotKeptTakesNoMemory) {
+    const std::vector<FlatTensor> flat = {{0, 80'000}};
+    const std::vector<OptimizedTensor> tensors = {{.elements = 80'000}};
+    EXPECT_EQ(KeptMoments(tensors, 80'000, {}).elements(), 80'000);
+    const KeptMoments kept(tensors, 80'000, {.ranges = cut_into_ranges(flat, 80'000, 4), .places = 2});
+    EXPECT_LE(kept.elements(), 40'000 + 2 * kRangeBlock);
+    EXPECT_LE(kept.scales(), moment_blocks(kept.elements()));
 }
 
 }  // namespace

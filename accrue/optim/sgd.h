@@ -15,6 +15,7 @@ public:
         double weight_decay = 0;
         MomentFormat moments = MomentFormat::fp32;
         uint64_t rounding_seed = 0;  // a velocity in 8 bits only
+        MomentShare share = {};      // all moments
     };
     // Moments come from `memory`: the arena of the kernels, or the piece of it that lies on the host.
     Sgd(const Options& options, std::vector<OptimizedTensor> tensors, int64_t flat_elements, Kernels& kernels,

@@ -53,8 +53,22 @@ Arena& memory_of_moments(const Settings& settings, Kernels& kernels) {
     return has_any && settings.compute.host_state != HostState::none ? kernels.arena().on_host() : kernels.arena();
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const Settings& all, const ParameterList& list, Kernels& kernels) {
+// The first ranges, until somebody says which.
+MomentShare share_of(const StateSharing& sharing, const std::vector<OptimizedTensor>& tensors, int64_t elements) {
+    if (sharing.is_everywhere()) {
+        return {};
+    }
+    std::vector<FlatTensor> flat;
+    for (const OptimizedTensor& tensor : tensors) {
+        flat.push_back({.offset = tensor.moment_offset, .elements = tensor.elements});
+    }
+    return {.ranges = cut_into_ranges(flat, elements, sharing.ranges), .places = sharing.copies};
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const Settings& all, const ParameterList& list, Kernels& kernels,
+                                          const StateSharing& sharing) {
     const Settings::Optimizer& settings = all.optimizer;
+    MomentShare share = share_of(sharing, optimized_tensors(list), list.gradient_elements);
     const uint64_t rounding_seed = seed_for(all, kMomentRounding);
     if (settings.name == OptimizerKind::sgd) {
         return std::make_unique<Sgd>(
@@ -62,14 +76,16 @@ std::unique_ptr<Optimizer> make_optimizer(const Settings& all, const ParameterLi
                          .kind = settings.nesterov ? SgdSettings::Kind::nesterov : SgdSettings::Kind::plain,
                          .weight_decay = settings.weight_decay,
                          .moments = settings.moments,
-                         .rounding_seed = rounding_seed},
+                         .rounding_seed = rounding_seed,
+                         .share = std::move(share)},
             optimized_tensors(list), list.gradient_elements, kernels, memory_of_moments(all, kernels));
     }
     return std::make_unique<AdamW>(AdamW::Options{.beta1 = settings.beta1,
                                                   .epsilon = settings.epsilon,
                                                   .weight_decay = settings.weight_decay,
                                                   .moments = settings.moments,
-                                                  .rounding_seed = rounding_seed},
+                                                  .rounding_seed = rounding_seed,
+                                                  .share = std::move(share)},
                                    optimized_tensors(list), list.gradient_elements, kernels,
                                    memory_of_moments(all, kernels));
 }
@@ -163,6 +179,10 @@ Engine::Engine(const Settings& settings, const std::shared_ptr<const ModelSpec>&
 
 Engine::Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_spec, int64_t longest_sample,
                Kernels& kernels_to_use, const Choices& choices)
+    : Engine(settings, std::move(model_spec), longest_sample, kernels_to_use, choices, StateSharing{}) {}
+
+Engine::Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_spec, int64_t longest_sample,
+               Kernels& kernels_to_use, const Choices& choices, const StateSharing& sharing)
     : kernels(kernels_to_use),
       spec(std::move(model_spec)),
       model(spec->make({.dtype = settings.compute.dtype,
@@ -171,7 +191,7 @@ Engine::Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_
                        kernels)),
       sum(sum_tensors(model->parameters()), model->parameters().gradient_elements, settings.compute.sums, kernels,
           memory_of_sums(settings, kernels)),
-      optimizer(make_optimizer(settings, model->parameters(), kernels)),
+      optimizer(make_optimizer(settings, model->parameters(), kernels, sharing)),
       rules(rules_of(settings, longest_sample)),
       dtype_(settings.compute.dtype),
       master_(take_matrix<float>(kernels.arena(), 1, model->parameters().flat_elements)) {

@@ -8,6 +8,7 @@
 #include "accrue/accumulate/loss_scale.h"
 #include "accrue/accumulate/window.h"
 #include "accrue/accumulate/window_record.h"
+#include "accrue/dist/range_keepers.h"
 #include "accrue/kernels/device.h"
 #include "accrue/model/model_spec.h"
 #include "accrue/optim/optimizer.h"
@@ -26,6 +27,9 @@ struct Engine {
     // The same with other choices than those of the settings from the start.
     Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_spec, int64_t longest_sample,
            Kernels& kernels, const Choices& choices);
+    // The same where workers share the moments out.
+    Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_spec, int64_t longest_sample,
+           Kernels& kernels, const Choices& choices, const StateSharing& sharing);
 
     Kernels& kernels;
     std::shared_ptr<const ModelSpec> spec;

@@ -22,10 +22,10 @@ constexpr int64_t kCalmWindows = 3;
 }  // namespace
 
 PlanChoice::PlanChoice(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
-                       int threads, MemorySource source, const MemorySource& machine)
+                       int threads, MemorySource source, const MemorySource& machine, const StateSharing& sharing)
     : settings_(settings),
       source_(std::move(source)),
-      planner_(settings, model, longest_sample, threads),
+      planner_(settings, model, longest_sample, threads, sharing),
       base_(ProcessBase::measure(planner_.device())),
       unlimited_(planner_.unlimited()),
       plan_(unlimited_) {

@@ -14,9 +14,10 @@ namespace accrue {
 class PlanChoice {
 public:
     // An error if no plan fits: it names the smallest and what would help. Without a source the device's memory is asked for.
-    // `machine`: the memory in which state lies that a GPU has no room for.
+    // `sharing`: of the moments, where workers share them out. `machine`: the memory in which state lies that a GPU has no room for.
     PlanChoice(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
-               int threads, MemorySource source = {}, const MemorySource& machine = memory_of_machine);
+               int threads, MemorySource source = {}, const MemorySource& machine = memory_of_machine,
+               const StateSharing& sharing = {});
 
     [[nodiscard]] const Plan& plan() const { return plan_; }
     // The most this process will hold.

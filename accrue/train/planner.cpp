@@ -39,10 +39,11 @@ double grains_together(const Plan& plan, const DeviceTraits& traits) {
 
 // A run that computes nothing: what is chosen for it shows in its arena and its counts.
 struct Planner::Dry {
-    Dry(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample, int threads)
+    Dry(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample, int threads,
+        const StateSharing& sharing)
         : kernels(arena, make_workspace(device_of(settings.compute), threads)),
           of_device(arena.bytes_in_use()),
-          engine(settings, model, longest_sample, kernels),
+          engine(settings, model, longest_sample, kernels, choices_of(settings, model->blocks()), sharing),
           samples(longest_sample),
           units(Units::first(std::vector<float>(engine.sum.tensors().size(), 0.0F))),
           tables(tables_of(*model, longest_sample, device_of(settings.compute), threads)) {}
@@ -97,8 +98,8 @@ ArenaParts Planner::Dry::parts() {
 }
 
 Planner::Planner(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
-                 int threads)
-    : dry_(std::make_unique<Dry>(settings, model, longest_sample, threads)),
+                 int threads, const StateSharing& sharing)
+    : dry_(std::make_unique<Dry>(settings, model, longest_sample, threads, sharing)),
       settings_(settings),
       longest_sample_(longest_sample),
       blocks_(model->blocks()),

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "accrue/dist/range_keepers.h"
 #include "accrue/kernels/part.h"
 #include "accrue/model/model_spec.h"
 #include "accrue/train/settings.h"
@@ -71,7 +72,7 @@ public:
     // `settings` with window.grain_samples resolved. What they fix (compute.recompute, window.micro_batch_grains) is
     // fixed in every plan.
     Planner(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
-            int threads);
+            int threads, const StateSharing& sharing = {});
     ~Planner();
 
     [[nodiscard]] Plan plan_of(const Choices& choices, int64_t micro_batch_grains);

@@ -38,6 +38,9 @@ enum class HostState {
     sums,  // and moments
 };
 
+// Where the state of a run lies that several workers compute: each has the moments of some parts of the model, or of all of it.
+enum class WorkersState { shared, everywhere };
+
 // Every setting of a run, resolved. The names are the keys of run.toml; defaults are those of `accrue train` without a
 // file. What may be left open is optional: nothing is "auto".
 struct Settings {
@@ -107,6 +110,8 @@ struct Settings {
         bool operator==(const Compute&) const = default;
     } compute;
     struct Workers {
+        WorkersState state = WorkersState::shared;
+        int64_t copies = 2;
         int64_t heartbeat_seconds = 10;
         bool mixed = false;
         std::string certificates;

@@ -280,6 +280,14 @@ std::vector<Setting> compute_settings() {
 
 std::vector<Setting> workers_settings() {
     return {
+        {.name = "state",
+         .place = [](Settings& s) -> SettingPlace { return WordPlace(s.workers.state); },
+         .meaning = "several workers: whether they share the optimizer's moments out, or each has all, free to change"},
+        {.name = "copies",
+         .place = [](Settings& s) -> SettingPlace { return &s.workers.copies; },
+         .meaning =
+             "shared: workers that have each part; what all of them had is lost with them, back to the checkpoint",
+         .bounds = {.at_least = 1, .at_most = 64}},
         {.name = "heartbeat_seconds",
          .place = [](Settings& s) -> SettingPlace { return &s.workers.heartbeat_seconds; },
          .meaning = "a worker that is silent for so long counts as gone",

@@ -87,6 +87,7 @@ TEST_F(SettingsTest, TheListOfKeysIsFrozen) {
         "schedule.kind schedule.steps schedule.warmup_steps schedule.final_fraction schedule.decay_fraction "
         "compute.device compute.dtype compute.threads compute.sums compute.memory compute.recompute "
         "compute.host_state compute.instruction_set compute.loss_scale compute.loss_scale_steps "
+        "workers.state workers.copies "
         "workers.heartbeat_seconds workers.mixed workers.certificates workers.token workers.insecure_network "
         "run.folder run.seed run.checkpoint_steps run.keep_checkpoints run.evaluate_steps ");
 }
@@ -168,7 +169,9 @@ TEST_F(SettingsTest, WritingAndReadingGivesTheSameSettings) {
                     .instruction_set = "avx512-bf16",
                     .loss_scale = 32,
                     .loss_scale_steps = 10},
-        .workers = {.heartbeat_seconds = 3,
+        .workers = {.state = WorkersState::everywhere,
+                    .copies = 3,
+                    .heartbeat_seconds = 3,
                     .mixed = true,
                     .certificates = "/certificates",
                     .token = "",  // never written

@@ -72,6 +72,11 @@ inline constexpr std::string_view kAuto = "auto";
         {{"none", HostState::none}, {"moments", HostState::moments}, {"sums", HostState::sums}});
 }
 
+[[nodiscard]] constexpr auto words_for(WorkersState) {
+    return std::to_array<Word<WorkersState>>(
+        {{"shared", WorkersState::shared}, {"everywhere", WorkersState::everywhere}});
+}
+
 // Of a setting that may be left open.
 template <class Value>
 [[nodiscard]] constexpr std::string_view word_of(const std::optional<Value>& value) {

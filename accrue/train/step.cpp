@@ -23,6 +23,11 @@ struct GrainTimes {
         data_wait += wait;
         grains += count;
     }
+    void write_to(StepReport& report) const {
+        report.grain_seconds_mean = total / static_cast<double>(std::max<int64_t>(1, grains));
+        report.grain_seconds_max = max;
+        report.data_wait_seconds = data_wait;
+    }
 };
 
 // Adds the grains that are mine, micro-batch by micro-batch, until none is left for me or I am to stop.
@@ -121,9 +126,9 @@ std::string reason_to_skip(const Engine& engine, const GrainLedger& ledger) {
 }
 
 // One update by the window's mean gradient.
-void update_weights(Engine& engine, StepReport& report) {
+void update_weights(Engine& engine, std::optional<double> norm_of_all, StepReport& report) {
     const MeanGradient mean = engine.sum.mean();  // a view: the one division is a factor in it
-    const double norm = mean.norm(engine.kernels);
+    const double norm = norm_of_all ? *norm_of_all : mean.norm(engine.kernels);
     if (!std::isfinite(norm)) {  // exact sums are always finite; others may overflow where no grain does
         report.skipped = true;
         report.skip_reason =
@@ -142,7 +147,7 @@ void update_weights(Engine& engine, StepReport& report) {
 }
 
 // What is known of the complete window before its update.
-StepReport report_of(const Engine& engine, const GrainTimes& times) {
+StepReport report_of(const Engine& engine) {
     const WindowRecord& record = *engine.state.open;
     const GrainLedger& ledger = engine.sum.ledger();
     const int64_t at_once = engine.rules.micro_batch_grains;
@@ -153,10 +158,7 @@ StepReport report_of(const Engine& engine, const GrainTimes& times) {
                       .rate = record.rate,
                       .beta2 = record.beta2,
                       .skip_reason = reason_to_skip(engine, ledger),
-                      .replays = record.replay,
-                      .grain_seconds_mean = times.total / static_cast<double>(std::max<int64_t>(1, times.grains)),
-                      .grain_seconds_max = times.max,
-                      .data_wait_seconds = times.data_wait};
+                      .replays = record.replay};
     report.skipped = !report.skip_reason.empty();
     report.lowers_loss_scale = is_scale_too_large(engine, ledger);
     if (engine.rules.loss_scale_steps > 0) {
@@ -212,14 +214,19 @@ std::optional<StepReport> run_step(Engine& engine, const Workers& workers, const
         fits = !must_replay(engine, everyone);
     }
     workers.reducer.add_everyones(engine.sum);
-    require_all_grains(engine.sum.ledger(), *engine.state.open);
+    StepReport report = apply_window(engine, workers.reducer.norm());
+    times.write_to(report);
+    report.seconds = seconds_since(start);
+    return report;
+}
 
-    StepReport report = report_of(engine, times);
+StepReport apply_window(Engine& engine, std::optional<double> norm) {
+    require_all_grains(engine.sum.ledger(), *engine.state.open);
+    StepReport report = report_of(engine);
     if (!report.skipped) {
-        update_weights(engine, report);
+        update_weights(engine, norm, report);
     }
     close_window(engine, report);
-    report.seconds = seconds_since(start);
     return report;
 }
 

@@ -58,7 +58,11 @@ struct StepReport {
 [[nodiscard]] std::optional<StepReport> run_step(Engine& engine, const Workers& workers, const BatchSource& data,
                                                  const Window& window, const StopFlag& stop);
 
-// The same for one process alone.
+// The last part of a step: the update of a complete window whose sums are everybody's, with the norm of its mean gradient where
+// workers share the state.
+[[nodiscard]] StepReport apply_window(Engine& engine, std::optional<double> norm);
+
+// A step of one process alone.
 [[nodiscard]] std::optional<StepReport> run_step(Engine& engine, const BatchSource& data, const Window& window,
                                                  const StopFlag& stop);
 

@@ -61,7 +61,9 @@ void take_facts(Engine& engine, const Packet& command) {
     engine.refresh_copy();
 }
 
-Packet obey(Engine& engine, const Packet& command) {
+}  // namespace
+
+Packet obey_leader(Engine& engine, const Packet& command) {
     const std::string what = command.words.at("do");
     Packet answer;
     if (what == "write") {
@@ -80,8 +82,6 @@ Packet obey(Engine& engine, const Packet& command) {
     return answer;
 }
 
-}  // namespace
-
 Served serve_state(Link& link, Engine& engine) {
     Served served = Served::read;
     Packet answer;
@@ -92,7 +92,7 @@ Served serve_state(Link& link, Engine& engine) {
             answer = {};
             continue;
         }
-        answer = obey(engine, command);
+        answer = obey_leader(engine, command);
         served = what == "take_facts" ? Served::filled : served;
         if (what == "end") {
             (void)link.ask("state", encoded(answer));

@@ -32,6 +32,14 @@ Settings TeamLeader::settings_of_worker(Settings settings, const ModelSpec& mode
         {.workers = options_.workers, .of_a_machine = options_.workers, .threads = options_.threads_each});
 }
 
+// Processors only: others add up norms in other blocks (kRangeBlock).
+StateSharing TeamLeader::sharing_of(const Settings& settings) const {
+    const bool shares = settings.workers.state == WorkersState::shared && !settings.workers.mixed &&
+                        device_of(settings.compute).name.kind == DeviceKind::cpu &&
+                        options_.workers > settings.workers.copies;
+    return shares ? StateSharing{.ranges = options_.workers, .copies = settings.workers.copies} : StateSharing{};
+}
+
 void TeamLeader::begin(const Run& run, Engine& engine) {
     run_.emplace(run);
     auto& kernels = dynamic_cast<DistantKernels&>(engine.kernels);
@@ -48,10 +56,13 @@ std::unique_ptr<Kernels> TeamLeader::make_kernels(Arena& arena) {
 
 std::string TeamLeader::job() {
     const RunInputs& inputs = run_->inputs;
+    const StateSharing sharing = sharing_of(inputs.settings);
     return encoded(
         {.words = {{"term", desk_.term()},
                    {"run", run_->name},
                    {"plans_itself", options_.machines == Machines::their_own},
+                   {"ranges", sharing.ranges},
+                   {"copies", sharing.copies},
                    {"settings", to_toml(settings_of_worker(inputs.settings, *inputs.model))},
                    {"settings_to_plan", to_toml(settings_of_worker(settings_to_plan(inputs), *inputs.model))},
                    {"longest_sample", inputs.longest_sample()},
@@ -170,11 +181,11 @@ void TeamLeader::look_after() {
     }
 }
 
-CoordinatorDesk::Standing TeamLeader::formed_roster() {
+CoordinatorDesk::Standing TeamLeader::formed_roster(int64_t least_members) {
     while (true) {
         look_after();
         auto standing = desk_.standing();
-        if (standing.is_formed && !standing.members.empty()) {
+        if (standing.is_formed && std::ssize(standing.members) >= least_members) {
             return standing;
         }
         std::this_thread::sleep_for(kLook);
@@ -245,8 +256,9 @@ void TeamLeader::close_session() {
 void TeamLeader::fill(Engine& engine, const std::function<void()>& load) {
     close_session();
     fills_ = true;
+    const int64_t least_members = sharing_of(run_->inputs.settings).least_members();  // to have room for all of it
     while (true) {
-        const auto roster = formed_roster();
+        const auto roster = formed_roster(least_members);
         try {
             begin_session(roster);
             const int64_t task = set_task({{"do", "fill"}});

@@ -92,6 +92,8 @@ public:
     // its own it finds out itself what it may use.
     [[nodiscard]] Settings settings_of_worker(Settings settings, const ModelSpec& model) const;
     [[nodiscard]] Machines machines() const { return options_.machines; }
+    // How workers share the state of a run with these settings.
+    [[nodiscard]] StateSharing sharing_of(const Settings& settings) const;
 
 private:
     // Some samples of the validation data, and what became of them.
@@ -114,7 +116,7 @@ private:
     enum class Patience { any_roster, one_roster };
     [[nodiscard]] std::optional<std::string> answer_of(int64_t task, Patience patience, const StopFlag& stop);
     void look_after();
-    [[nodiscard]] CoordinatorDesk::Standing formed_roster();
+    [[nodiscard]] CoordinatorDesk::Standing formed_roster(int64_t least_members = 1);
     void open_session();
     void close_session();
     void retry_session();

@@ -46,6 +46,7 @@ struct Job {
         : term(words.at("term")),
           settings(settings_of_text(words.at("settings"))),
           to_plan(settings_of_text(words.at("settings_to_plan"))),
+          sharing({.ranges = words.at("ranges"), .copies = words.at("copies")}),
           longest(words.at("longest_sample")),
           model(known_families().parse(words.at("config_json").get<std::string>(), "the model of the run's leader",
                                        longest)) {
@@ -68,6 +69,7 @@ struct Job {
     int64_t term;
     Settings settings;
     Settings to_plan;
+    StateSharing sharing;
     int64_t longest;
     std::shared_ptr<const ModelSpec> model;
 };
@@ -100,15 +102,16 @@ public:
                    .words,
                options),
           pool_(static_cast<int>(job_.settings.compute.threads)),
-          plan_(job_.to_plan, job_.model, job_.longest, pool_.threads()),
+          plan_(job_.to_plan, job_.model, job_.longest, pool_.threads(), {}, memory_of_machine, job_.sharing),
           arena_(make_backing(device_of(job_.settings.compute), plan_.address_bytes())),
           kernels_(make_kernels_in_memory()),
-          engine_(job_.settings, job_.model, job_.longest, *kernels_, plan_.plan().choices),
+          engine_(job_.settings, job_.model, job_.longest, *kernels_, plan_.plan().choices, job_.sharing),
           batches_(link),
           ahead_(batches_, [this](const DataPosition& position) { return batches_.window_from(position); }),
           device_(options.address),
           membership_(options.name),
-          linked_(link, membership_) {
+          linked_(link, membership_),
+          shared_(engine_, linked_, job_.sharing) {
         engine_.choose(plan_.plan().choices);
         engine_.rules.micro_batch_grains = plan_.plan().micro_batch_grains;
         options_.note(fmt::format("{}; memory planned: {}", kernels_->description(), format_bytes(plan_.peak_bytes())));
@@ -122,14 +125,18 @@ private:
     // Until the run has ended.
     void work_in_roster(const Roster& roster);
     void level_out(const Roster& roster);
+    void level_out_shared(const Roster& roster);
     void take_standing(int64_t from, const Roster& roster, const std::string& standing);
     void share_state(int64_t from);
     void spread(int64_t from, bool shares_state, const Roster& roster);
     // What there is to say of a task. In a new roster the last one comes again, whether or not it was done.
     [[nodiscard]] std::string carry_out(int64_t number, const Json& task, const Roster& roster);
     [[nodiscard]] std::string fill(int64_t number, const Roster& roster);
+    [[nodiscard]] std::string fill_shared(const Roster& roster);
     void forget_moments();
     [[nodiscard]] std::string step(const Json& task, const Roster& roster);
+    void say(const StepReport& report);
+    [[nodiscard]] bool is_shared() const { return !job_.sharing.is_everywhere(); }
     void validate();
     void tell_measured(const StepReport& report);
 
@@ -146,10 +153,12 @@ private:
     MeshDevice device_;
     Membership membership_;
     LinkedWorkers linked_;
+    SharedState shared_;
     std::unique_ptr<Mesh> mesh_;
     bool has_state_ = false;
-    bool was_in_roster_ = false;  // with this state: what the sums hold was computed there, or was the leader's
-    std::string said_of_step_;    // of the newest one
+    bool was_in_roster_ = false;        // with this state: what the sums hold was computed there, or was the leader's
+    std::string said_of_step_;          // of the newest one
+    std::optional<StepReport> unsaid_;  // of it, where weights were not whole when a roster ended
     std::optional<WorkEnd> end_;
 };
 
@@ -207,6 +216,10 @@ void TeamWorker::work_in_roster(const Roster& roster) {
 // All stand where the first one stands that is ahead: those behind it missed an update, or are new. Of those at the same step,
 // the first was in the last roster, if anybody here was.
 void TeamWorker::level_out(const Roster& roster) {
+    if (is_shared()) {
+        level_out_shared(roster);
+        return;
+    }
     const int64_t newest = *std::ranges::max_element(roster.steps);
     if (newest < 0) {
         return;  // the leader fills one
@@ -217,6 +230,20 @@ void TeamWorker::level_out(const Roster& roster) {
                                  : "getting the run's weights and moments");
     }
     spread(std::ranges::find(roster.steps, newest) - roster.steps.begin(), is_one_behind, roster);
+}
+
+void TeamWorker::level_out_shared(const Roster& roster) {
+    const auto apply = [this] {
+        said_of_step_.clear();
+        unsaid_ = apply_window(engine_, linked_.norm());
+    };
+    const auto from = shared_.level_out(*mesh_, roster.rank, {.has_state = has_state_, .apply = apply});
+    if (from) {
+        if (unsaid_) {
+            say(*unsaid_);
+        }
+        spread(*from, false, roster);
+    }
 }
 
 void TeamWorker::spread(int64_t from, bool shares_state, const Roster& roster) {
@@ -251,6 +278,7 @@ void TeamWorker::take_standing(int64_t from, const Roster& roster, const std::st
     const std::string facts = words.at("facts");
     const bool is_there = roster.rank == from || facts == standing_of(engine_);
     said_of_step_ = words.at("said");
+    unsaid_.reset();
     if (!is_there) {
         stand_there_too(engine_, facts);
     } else if (!roster.keeps_sums && was_in_roster_ && engine_.state.open) {
@@ -271,7 +299,9 @@ std::string TeamWorker::carry_out(int64_t number, const Json& task, const Roster
         return step(task, roster);
     }
     if (what == "serve") {
-        if (roster.rank == 0) {
+        if (is_shared()) {
+            (void)serve_shared_state(link_, *mesh_, roster.rank, engine_, shared_, has_state_);
+        } else if (roster.rank == 0) {
             (void)serve_state(link_, engine_);
         }
         return "served";
@@ -293,6 +323,9 @@ void TeamWorker::forget_moments() {
 
 // The leader gives the state to the first worker, which gives it to all others.
 std::string TeamWorker::fill(int64_t number, const Roster& roster) {
+    if (is_shared()) {
+        return fill_shared(roster);
+    }
     const std::string key = cat("filled-", number);
     std::string has_state = has_state_ ? "yes" : "no";
     if (roster.rank == 0) {
@@ -316,6 +349,24 @@ std::string TeamWorker::fill(int64_t number, const Roster& roster) {
     return engine_.weights_hash();
 }
 
+// The leader gives the state to the first worker, which passes on what it says: each takes what it keeps.
+std::string TeamWorker::fill_shared(const Roster& roster) {
+    if (!has_state_ && !shared_.begin(roster.rank, std::ssize(roster.workers))) {
+        return kNoState;
+    }
+    if (serve_shared_state(link_, *mesh_, roster.rank, engine_, shared_, has_state_) == Served::filled) {
+        shared_.complete();
+        has_state_ = true;
+        said_of_step_.clear();
+        was_in_roster_ = false;
+    }
+    if (!has_state_) {
+        return kNoState;
+    }
+    spread(0, false, roster);
+    return engine_.weights_hash();
+}
+
 std::string TeamWorker::step(const Json& task, const Roster& roster) {
     const int64_t number = task.at("step");
     if (engine_.state.step == number && !said_of_step_.empty()) {
@@ -330,8 +381,13 @@ std::string TeamWorker::step(const Json& task, const Roster& roster) {
     if (!report) {
         return kLeftOpen;
     }
-    said_of_step_ =
-        Json{{"report", json_of(*report)}, {"facts", facts_json(engine_)}, {"weights", engine_.weights_hash()}}.dump();
+    said_of_step_.clear();
+    if (is_shared() && !report->skipped) {
+        shared_.begin_update();
+        unsaid_ = report;
+        shared_.gather_weights(*mesh_);
+    }
+    say(*report);
     if (task.value("is_mixed", false)) {
         // Processors of different kinds make different weights of the same sums: all take those of the first.
         has_state_ = roster.rank == 0;
@@ -339,6 +395,13 @@ std::string TeamWorker::step(const Json& task, const Roster& roster) {
     }
     tell_measured(*report);
     return said_of_step_;
+}
+
+// All members must say the same of a step, down to the weights.
+void TeamWorker::say(const StepReport& report) {
+    said_of_step_ =
+        Json{{"report", json_of(report)}, {"facts", facts_json(engine_)}, {"weights", engine_.weights_hash()}}.dump();
+    unsaid_.reset();
 }
 
 void TeamWorker::tell_measured(const StepReport& report) {

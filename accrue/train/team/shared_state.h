@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "accrue/dist/linked_workers.h"
+#include "accrue/train/engine.h"
+#include "accrue/train/team/packet.h"
+
+namespace accrue {
+
+// The part of a run's state that this worker keeps, where workers share it: the moments of some ranges. Weights and sums are
+// everywhere. A range stands at a window, like all that this worker has: at the engine's step.
+//
+// Rules, each of which a test breaks without:
+// - Update n of a range comes only onto n - 1, from sums that all its keepers hold and whose checks add up.
+// - Whoever has voted keeps what an update needs until it knows that all have made it: if any member stands at n, then n counts,
+//   and whoever voted on the same exchange makes the update too, when they meet again.
+// - Nobody begins a window before its weights are whole, and nothing counts before all have said the same hash of them.
+// - What is kept moves only when a roster is formed; a range without a keeper means that everybody's state is lost, and that
+//   a checkpoint is read. A member that comes in another state than the newest keeps nothing.
+class SharedState {
+public:
+    // All must outlive it.
+    SharedState(Engine& engine, LinkedWorkers& linked, const StateSharing& sharing)
+        : engine_(engine), linked_(linked), sharing_(sharing) {}
+
+    [[nodiscard]] const StateSharing& sharing() const { return sharing_; }
+
+    // A roster is formed: all tell what they have, make the update that some have missed, and hand on ranges and weights to those
+    // who lack them. What is left to take from the member that it names is its standing. Nothing: nobody has any state. Throws
+    // RosterChanged where a range is lost: all have no state then, and meet again.
+    struct Update {
+        bool& has_state;
+        std::function<void()> apply;  // of the window whose sums linked.take_voted() has taken
+    };
+    [[nodiscard]] std::optional<int64_t> level_out(Mesh& mesh, int64_t rank, const Update& update);
+
+    // After an update: everybody's new weights. Nobody has the hash of all before.
+    void begin_update() { is_whole_ = false; }
+    void gather_weights(Mesh& mesh);
+
+    // A run begins, and its state comes: who keeps what of it, with zeros for moments. False if members are too few.
+    [[nodiscard]] bool begin(int64_t rank, int64_t members);
+    // Everything of it is there.
+    void complete();
+
+    // What whoever leads the run writes into the state, of which each member takes what it keeps.
+    void write(std::span<const std::byte> bytes, int64_t part, int64_t offset);
+    // What it reads, of parts that nobody has all of: all members call it, and rank 0 gets it.
+    [[nodiscard]] bool is_shared_part(int64_t part) const;
+    [[nodiscard]] std::string read(Mesh& mesh, int64_t part, int64_t offset, int64_t bytes);
+
+private:
+    // A moment's values, codes or scales of one tensor, by the number of the part (state_parts.h).
+    struct PartPlace {
+        size_t moment = 0;
+        int64_t tensor = 0;
+        int64_t kind = 0;  // 0 = values or codes, 1 = scales
+    };
+    [[nodiscard]] std::optional<PartPlace> place_of(int64_t part) const;
+    [[nodiscard]] std::string status(bool has_state) const;
+    void keep(RangeKeepers keepers, int64_t rank);
+    void hand_on_moments(Mesh& mesh, const std::vector<std::vector<int64_t>>& held);
+    // Of what this worker has computed itself, everybody's must be the same.
+    void hand_on_weights(Mesh& mesh, const std::set<int64_t>& computed);
+    void hand_on_frozen(Mesh& mesh, int64_t from_rank);
+    [[nodiscard]] int64_t owner_of(int64_t range) const { return keepers_[static_cast<size_t>(range)].front(); }
+    [[nodiscard]] std::vector<std::span<std::byte>> weights_in(int64_t range) const;
+
+    Engine& engine_;
+    LinkedWorkers& linked_;
+    StateSharing sharing_;
+    RangeKeepers keepers_;
+    std::set<int64_t> held_;  // ranges whose moments stand at the engine's step
+    bool is_whole_ = false;   // all weights do
+};
+
+}  // namespace accrue
