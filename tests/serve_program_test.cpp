@@ -199,6 +199,22 @@ TEST_F(ServeProgramTest, AMachineWithOtherBitsIsRefusedUnlessTheRunGivesUpItsLaw
                 HasSubstr("the weights depend on who computed what"));
 }
 
+TEST_F(ServeProgramTest, WhoOnlyItsOwnMachineReachesDoesNotJoinWorkersOfOthers) {
+    const std::vector<std::string> addresses = addresses_of_this_machine();
+    if (addresses.empty()) {
+        GTEST_SKIP() << "this machine has no address but its own loopback";
+    }
+    const Program leader = serve(joined(of_run("team", {"schedule.steps=20"}), {"--workers", "2"}));
+    const std::string address = address_of(*leader);
+    const Program first = work(address, {"--address", addresses[0]});
+    EXPECT_TRUE(leader->says("1 of 2 workers")) << leader->output();
+    expect_error({"work", "--join", address}, {}, "leads nobody from one machine to another");
+    const Program second = work(address, {"--address", addresses[0]});
+    expect_end(*leader, 0, "Done: 20 steps");
+    EXPECT_EQ(first->wait(), 0);
+    EXPECT_EQ(second->wait(), 0);
+}
+
 // Bytes that mean nothing, and connections that say nothing, all the time that the run takes.
 TEST_F(ServeProgramTest, WhateverStrangersSendTheRunGoesOn) {
     const Program leader = serve(of_run("team", {"schedule.steps=100"}));

@@ -159,7 +159,7 @@ std::string measured_text(const TeamAdvice& advice) {
     } else if (here.windows > 0) {
         text = measured_table(advice, "here", advice.here, here);
     }
-    return text + (in_run.windows > 0 ? "\n" + measured_table(advice, "in that run", advice.times, in_run) : "");
+    return in_run.windows > 0 ? cat(text, "\n", measured_table(advice, "in that run", advice.times, in_run)) : text;
 }
 
 }  // namespace

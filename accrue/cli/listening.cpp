@@ -61,6 +61,9 @@ std::string join_text(const std::string& listening, const GrpcServerOptions& opt
     std::vector<std::string> others;
     if (is_every_interface(address)) {
         others = addresses_of_this_machine();
+        if (address.host == "0.0.0.0") {  // which is IPv4's alone
+            std::erase_if(others, [](const std::string& each) { return each.find(':') != std::string::npos; });
+        }
         address.host = others.empty() ? "ADDRESS" : others.front();
     }
     std::string text = "    ";

@@ -71,6 +71,18 @@ void add_extension(X509* certificate, const X509* issuer, int kind, const std::s
     require(extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1, "a certificate");
 }
 
+// Of an authority: where two have the same, one is taken for the other until its signature does not fit.
+std::string new_name() {
+    std::array<unsigned char, 8> bytes{};
+    require(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1, "a name");
+    std::string name = "accrue authority ";
+    for (const unsigned char byte : bytes) {
+        name += "0123456789abcdef"[byte >> 4];
+        name += "0123456789abcdef"[byte & 15];
+    }
+    return name;
+}
+
 // Signed by itself where there is no authority yet.
 Certificate new_certificate(const std::string& name, EVP_PKEY* key, const Authority* authority) {
     Certificate certificate(X509_new());
@@ -166,10 +178,24 @@ void take_empty_folder(const fs::path& folder) {
 
 }  // namespace
 
+bool belong_together(const std::string& certificate, const std::string& key) {
+    const auto memory_of = [](const std::string& text) {
+        return Memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+    };
+    const Memory certificate_text = memory_of(certificate);
+    const Memory key_text = memory_of(key);
+    const Certificate read(PEM_read_bio_X509(certificate_text.get(), nullptr, nullptr, nullptr));
+    const Key read_key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr));
+    const bool is_its_key =
+        read != nullptr && read_key != nullptr && X509_check_private_key(read.get(), read_key.get()) == 1;
+    ERR_clear_error();
+    return is_its_key;
+}
+
 void make_certificates(const fs::path& folder, const std::vector<std::string>& hosts) {
     const std::string names = names_text(hosts);
     const Key authority_key = new_key();
-    const Certificate authority = new_certificate("accrue", authority_key.get(), nullptr);
+    const Certificate authority = new_certificate(new_name(), authority_key.get(), nullptr);
     sign(authority.get(), authority_key.get());
     const Authority signs{.certificate = authority.get(), .key = authority_key.get()};
     take_empty_folder(folder);

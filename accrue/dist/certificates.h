@@ -12,6 +12,9 @@ namespace accrue {
 // if the folder holds anything.
 void make_certificates(const std::filesystem::path& folder, const std::vector<std::string>& hosts);
 
+// Is this the key of that certificate? Both in PEM form.
+[[nodiscard]] bool belong_together(const std::string& certificate, const std::string& key);
+
 // For how long they are good.
 inline constexpr int kDaysOfCertificates = 3650;
 

@@ -79,6 +79,8 @@ public:
     [[nodiscard]] std::vector<int64_t> steps() const { return rosters_.steps(); }
     // Members that are not gone, and whoever has come to join them.
     [[nodiscard]] int64_t present() const { return rosters_.present(); }
+    // Whoever has given a sign of life and is not gone.
+    [[nodiscard]] std::vector<std::string> heard() const { return rosters_.heard(); }
     // Is there a roster, and is nobody asked to meet again?
     [[nodiscard]] bool is_formed() const { return rosters_.is_formed(); }
     // Since the start: workers that were lost, grains that were given out again, exchanges that did not count.

@@ -235,6 +235,11 @@ CoordinatorDesk::Standing CoordinatorDesk::standing() const {
             .counts = coordinator_.counts()};
 }
 
+std::vector<std::string> CoordinatorDesk::heard() const {
+    const std::lock_guard lock(mutex_);
+    return coordinator_.heard();
+}
+
 void CoordinatorDesk::close() {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;

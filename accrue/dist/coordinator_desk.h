@@ -82,6 +82,8 @@ public:
         Coordinator::Counts counts;
     };
     [[nodiscard]] Standing standing() const;
+    // Whoever has given a sign of life and is not gone, also those that have yet to come.
+    [[nodiscard]] std::vector<std::string> heard() const;
     // From now on every call of a worker throws CoordinatorLost, and those that wait do so at once.
     void close();
 

@@ -9,6 +9,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/file.h"
+#include "accrue/dist/certificates.h"
 #include "accrue/dist/wire_messages.h"
 
 namespace accrue {
@@ -46,6 +47,18 @@ std::string pem_text(const NetworkSafety& safety, const std::string& name, const
 constexpr const char* kCertificateMark = "CERTIFICATE";
 constexpr const char* kKeyMark = "PRIVATE KEY";
 
+// Of one side of a connection: "server" or "worker".
+grpc::SslServerCredentialsOptions::PemKeyCertPair pair_of(const NetworkSafety& safety, const std::string& side) {
+    grpc::SslServerCredentialsOptions::PemKeyCertPair pair{
+        .private_key = pem_text(safety, side + ".key", kKeyMark),
+        .cert_chain = pem_text(safety, side + ".pem", kCertificateMark)};
+    if (!belong_together(pair.cert_chain, pair.private_key)) {
+        throw Error(cat(side, ".key in ", safety.certificates.string(), " is not the key of ", side,
+                        ".pem, or one of them is damaged: the two belong together, take both from the same place"));
+    }
+    return pair;
+}
+
 }  // namespace
 
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const NetworkAddress& address,
@@ -56,8 +69,7 @@ std::shared_ptr<grpc::ServerCredentials> server_credentials(const NetworkAddress
     }
     grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
     options.pem_root_certs = pem_text(safety, "ca.pem", kCertificateMark);
-    options.pem_key_cert_pairs.push_back({.private_key = pem_text(safety, "server.key", kKeyMark),
-                                          .cert_chain = pem_text(safety, "server.pem", kCertificateMark)});
+    options.pem_key_cert_pairs.push_back(pair_of(safety, "server"));
     return grpc::SslServerCredentials(options);
 }
 
@@ -67,9 +79,10 @@ std::shared_ptr<grpc::ChannelCredentials> worker_credentials(const NetworkAddres
     if (safety.certificates.empty()) {
         return grpc::InsecureChannelCredentials();
     }
-    return grpc::SslCredentials({.pem_root_certs = pem_text(safety, "ca.pem", kCertificateMark),
-                                 .pem_private_key = pem_text(safety, "worker.key", kKeyMark),
-                                 .pem_cert_chain = pem_text(safety, "worker.pem", kCertificateMark)});
+    const auto root = pem_text(safety, "ca.pem", kCertificateMark);
+    const auto pair = pair_of(safety, "worker");
+    return grpc::SslCredentials(
+        {.pem_root_certs = root, .pem_private_key = pair.private_key, .pem_cert_chain = pair.cert_chain});
 }
 
 std::string safety_warning(const NetworkAddress& address, const NetworkSafety& safety) {

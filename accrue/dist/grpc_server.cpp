@@ -10,6 +10,7 @@
 
 #include "accrue/dist/coordinator_service.h"
 #include "accrue/dist/grpc_credentials.h"
+#include "accrue/dist/listener.h"
 #include "accrue/dist/wire_messages.h"
 
 namespace accrue {
@@ -34,8 +35,6 @@ void limit(grpc::ServerBuilder& builder) {
     // As often as workers may ask (grpc_link.cpp), with some room.
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    // Without this, two coordinators could share a port, and workers would reach one or the other.
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
 }
 
 }  // namespace
@@ -54,31 +53,38 @@ struct GrpcServer::Parts {
     JoinLimit joins;
     Refusals refusals;
     std::unique_ptr<grpc::Service> service;
+    std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
     std::unique_ptr<grpc::Server> server;
+    std::unique_ptr<Listener> listener;
 };
 
 GrpcServer::GrpcServer(CoordinatorDesk& desk, Answers& answers, const GrpcServerOptions& options) {
     quiet_grpc();
-    NetworkAddress address = network_address_of(options.address);
+    const NetworkAddress address = network_address_of(options.address);
     const auto credentials = server_credentials(address, options.safety);
     parts_ = std::make_unique<Parts>(desk, answers, options);
+    parts_->listener = std::make_unique<Listener>(address);
     grpc::ServerBuilder builder;
     limit(builder);
-    int port = 0;
-    builder.AddListeningPort(text_of(address), credentials, &port);
+    using Experimental = grpc::ServerBuilder::experimental_type;
+    parts_->acceptor = Experimental(&builder).AddExternalConnectionAcceptor(
+        Experimental::ExternalConnectionType::FROM_FD, credentials);
     builder.RegisterService(parts_->service.get());
     parts_->server = builder.BuildAndStart();
-    if (parts_->server == nullptr || port == 0) {
-        const std::string why = why_not_listening(address);
-        throw Error(cat(
-            "the coordinator cannot listen at ", text_of(address), ": ",
-            !why.empty() ? why
-            : options.safety.certificates.empty()
-                ? "gRPC gives no reason; GRPC_VERBOSITY=info shows more"
-                : cat("do server.pem and server.key in ", options.safety.certificates.string(), " belong together?")));
+    if (parts_->server == nullptr) {
+        throw Error(cat("the coordinator cannot listen at ", text_of(address),
+                        ": gRPC gives no reason; GRPC_VERBOSITY=info shows more"));
     }
-    address.port = port;
-    address_ = text_of(address);
+    parts_->listener->start(
+        {.taken =
+             [&acceptor = *parts_->acceptor](int connection) {
+                 grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters taken;
+                 taken.fd = connection;
+                 acceptor.HandleNewConnection(&taken);
+             },
+         .too_many = [&refusals = parts_->refusals](
+                         const std::string& peer) { refusals.note(peer, "there are too many connections"); }});
+    address_ = text_of(parts_->listener->address());
     warning_ = safety_warning(address, options.safety);
 }
 
@@ -87,6 +93,7 @@ std::vector<std::string> GrpcServer::take_refusals() {
 }
 
 GrpcServer::~GrpcServer() {
+    parts_->listener.reset();
     parts_->calls.end();
     parts_->server->Shutdown(std::chrono::system_clock::now() + kTimeToEnd);
     parts_->server->Wait();

@@ -1,5 +1,6 @@
 #include "accrue/dist/grpc_server.h"
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <latch>
@@ -12,8 +13,10 @@
 #include <arpa/inet.h>
 #include <coordinator.grpc.pb.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -125,12 +128,143 @@ TEST_F(GrpcServerTest, BytesThatMeanNothingDisturbNobody) {
     }
 }
 
-TEST_F(GrpcServerTest, ConnectionsThatSayNothingDisturbNobody) {
-    std::vector<std::unique_ptr<RawConnection>> silent;
-    for (int number = 0; number < 200; ++number) {
-        silent.push_back(std::make_unique<RawConnection>(address_));
+// For a while.
+class FileLimit {
+public:
+    explicit FileLimit(rlim_t most) {
+        getrlimit(RLIMIT_NOFILE, &before_);
+        const struct rlimit now = {.rlim_cur = std::min(most, before_.rlim_max), .rlim_max = before_.rlim_max};
+        setrlimit(RLIMIT_NOFILE, &now);
     }
+    ~FileLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
+    FileLimit(const FileLimit&) = delete;
+    FileLimit& operator=(const FileLimit&) = delete;
+
+    // So many files may be open now.
+    [[nodiscard]] static int64_t now() {
+        struct rlimit limit {};
+        getrlimit(RLIMIT_NOFILE, &limit);
+        return static_cast<int64_t>(limit.rlim_cur);
+    }
+
+private:
+    struct rlimit before_ {};
+};
+
+// Both ends of each lie in this process, whose files are limited.
+TEST_F(GrpcServerTest, TenThousandConnectionsThatSayNothingDisturbNobody) {
+    const FileLimit limit(32'768);
+    CoordinatorDesk desk({.silence_seconds = 60});
+    const GrpcServer server(desk, answers_, {.terms = kServerTerms});
+    const int64_t count = std::min<int64_t>(10'000, FileLimit::now() * 4 / 10);
+    std::vector<std::unique_ptr<RawConnection>> silent;
+    for (int64_t number = 0; number < count; ++number) {
+        silent.push_back(std::make_unique<RawConnection>(network_address_of(server.address())));
+    }
+    GrpcLink link({.address = server.address(), .worker = "a", .terms = kServerTerms});
+    EXPECT_EQ(link.ask("data", "?"), "a asks for data: ?") << count << " connections";
+}
+
+// A worker that comes meanwhile waits, and is heard when some of them are gone.
+TEST_F(GrpcServerTest, MoreConnectionsThanThereCanBeKeepNobodyOutForGood) {
+    const FileLimit limit(600);
+    CoordinatorDesk desk({.silence_seconds = 60});
+    GrpcServer server(desk, answers_, {.terms = kServerTerms});
+    std::vector<std::unique_ptr<RawConnection>> silent;
+    std::vector<std::string> refused;
+    while (refused.empty()) {
+        silent.push_back(std::make_unique<RawConnection>(network_address_of(server.address())));
+        refused = server.take_refusals();
+    }
+    EXPECT_EQ(refused.front(), "refused a call from 127.0.0.1: there are too many connections");
+    silent.resize(silent.size() / 2);
+    GrpcLink link({.address = server.address(), .worker = "a", .terms = kServerTerms});
+    EXPECT_EQ(link.ask("data", "?"), "a asks for data: ?");
+}
+
+TEST_F(GrpcServerTest, WhoIsRefusedIsNamed) {
+    wire::BeatRequest request;
+    *request.mutable_caller() = caller();
+    request.mutable_caller()->set_token("another");
+    EXPECT_EQ(status_of(&Stub::Beat, request).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+    const std::vector<std::string> lines = server_.take_refusals();
+    ASSERT_EQ(lines.size(), 1U);
+    EXPECT_EQ(lines[0].find("refused a call from 127.0.0.1: worker mallory may not take part"), 0U) << lines[0];
+    EXPECT_EQ(lines[0].find(kServerTerms.token), std::string::npos);
+}
+
+TEST_F(GrpcServerTest, AStormOfWorkersIsLetInOneAfterAnother) {
+    CoordinatorDesk desk({.silence_seconds = 60});
+    const GrpcServer server(desk, answers_, {.terms = kServerTerms, .joins_per_second = 5});
+    const auto stub =
+        wire::Coordinator::NewStub(grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials()));
+    int64_t told_to_wait = 0;
+    for (int number = 0; number < 100; ++number) {
+        wire::BeatRequest request;
+        *request.mutable_caller() = caller();
+        request.mutable_caller()->set_worker("mallory" + std::to_string(number));
+        grpc::ClientContext context;
+        wire::BeatReply reply;
+        told_to_wait += stub->Beat(&context, request, &reply).error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+    }
+    EXPECT_GT(told_to_wait, 0);
+    GrpcLink link({.address = server.address(), .worker = "a", .terms = kServerTerms});
+    EXPECT_EQ(link.ask("data", "?"), "a asks for data: ?") << "it comes again until it is let in";
+}
+
+// Of one piece that lies in memory once.
+TEST_F(GrpcServerTest, AMessageOfAGibibyteIsRefused) {
+    const std::vector<grpc::Slice> pieces(1024, grpc::Slice(std::string(size_t{1} << 20, ' ')));
+    grpc::ByteBuffer message(pieces.data(), pieces.size());
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxSendMessageSize(-1);
+    grpc::GenericStub stub(grpc::CreateCustomChannel(server_.address(), grpc::InsecureChannelCredentials(), arguments));
+    grpc::ClientContext context;
+    grpc::CompletionQueue queue;
+    const auto call = stub.PrepareUnaryCall(&context, "/accrue.wire.Coordinator/Ask", message, &queue);
+    call->StartCall();
+    grpc::ByteBuffer reply;
+    grpc::Status status;
+    call->Finish(&reply, &status, nullptr);
+    void* tag = nullptr;
+    bool is_ok = false;
+    EXPECT_TRUE(queue.Next(&tag, &is_ok));
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
     expect_others_are_served();
+}
+
+// What somebody has recorded of a worker's vote, and sends again.
+TEST_F(GrpcServerTest, AVoteThatIsReplayedCountsNoSecondTime) {
+    TestWorker worker("a", std::make_unique<GrpcLink>(
+                               GrpcLinkOptions{.address = server_.address(), .worker = "a", .terms = kServerTerms}));
+    (void)worker.meet();
+    const auto compute = [&](int64_t step) {
+        WindowRecord record = window_of(3);
+        record.step = step;
+        GrainLedger everyone(3, kTensorsOfWindow);
+        EXPECT_EQ(worker.compute(record, everyone).size(), 3U);
+    };
+    compute(1);
+    const CallPlace place = worker.next_place();
+    const auto replay = [&](uint64_t given) {
+        wire::VoteRequest vote;
+        *vote.mutable_caller() = caller();
+        vote.mutable_caller()->set_worker("a");
+        vote.mutable_caller()->set_term(place.term);
+        vote.mutable_caller()->set_roster(place.roster);
+        vote.mutable_caller()->set_call(place.call);
+        vote.add_given(given);
+        vote.add_total(given);
+        grpc::ClientContext context;
+        wire::VoteReply reply;
+        EXPECT_TRUE(stub()->Vote(&context, vote, &reply).ok());
+        return reply;
+    };
+    EXPECT_TRUE(replay(7).verdict().commits());
+    EXPECT_TRUE(replay(7).verdict().commits()) << "its answer may have been lost";
+    compute(2);
+    EXPECT_TRUE(replay(7).refusal().has_roster_changed()) << "it comes late";
+    EXPECT_TRUE(worker.vote(0).commits);
 }
 
 TEST_F(GrpcServerTest, AMessageThatIsTooLargeIsRefused) {

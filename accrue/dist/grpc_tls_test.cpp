@@ -1,5 +1,4 @@
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "accrue/base/file.h"
 #include "accrue/base/temporary_folder.h"
+#include "accrue/dist/certificates.h"
 #include "accrue/dist/grpc_link.h"
 #include "accrue/dist/grpc_server.h"
 #include "accrue/dist/link_testing.h"
@@ -23,33 +23,12 @@ constexpr milliseconds kShort{1000};
 
 const JoinTerms kTlsTerms{.program_version = "0.1.0", .run = "runs/small", .token = "bread and salt"};
 
-// Makes two authorities, each in a folder with certificates of a coordinator on this machine and of a worker.
-constexpr const char* kMakeCertificates = R"(
-set -e
-key() { openssl ecparam -name prime256v1 -genkey -noout -out "$1"; }
-for authority in ours theirs; do
-    mkdir $authority
-    key $authority/ca.key
-    openssl req -x509 -new -key $authority/ca.key -days 2 -subj "/CN=$authority" -out $authority/ca.pem
-    for side in server worker; do
-        key $authority/$side.key
-        openssl req -new -key $authority/$side.key -subj "/CN=$side" -out $side.request
-        printf 'subjectAltName=IP:127.0.0.1' > names
-        openssl x509 -req -in $side.request -CA $authority/ca.pem -CAkey $authority/ca.key -CAcreateserial \
-            -days 2 -extfile names -out $authority/$side.pem
-    done
-done
-)";
-
 class GrpcTlsTest : public ::testing::Test {
 protected:
-    void SetUp() override {
-        if (std::system("openssl version > /dev/null 2>&1") != 0) {
-            GTEST_SKIP() << "there is no command openssl, which makes the certificates of this test";
-        }
-        write_text(folder_ / "make.sh", kMakeCertificates);
-        const std::string command = cat("cd '", folder_.path().string(), "' && sh make.sh > make.log 2>&1");
-        ASSERT_EQ(std::system(command.c_str()), 0) << read_text(folder_ / "make.log");
+    // Two authorities, each with certificates of a coordinator on this machine and of a worker.
+    GrpcTlsTest() {
+        make_certificates(folder_ / "ours", {"127.0.0.1"});
+        make_certificates(folder_ / "theirs", {"127.0.0.1"});
     }
     [[nodiscard]] GrpcServerOptions server_options() const {
         return {.terms = kTlsTerms, .safety = {.certificates = folder_ / "ours"}};
@@ -124,6 +103,31 @@ TEST_F(GrpcTlsTest, ACertificateForAnotherHostIsNotBelieved) {
     expect_disbelief(server, folder_ / "ours");
 }
 
+TEST_F(GrpcTlsTest, KeysAreTheirOwnersAlone) {
+    for (const char* const key : {"server.key", "worker.key"}) {
+        EXPECT_EQ(fs::status(folder_ / "ours" / key).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+    }
+}
+
+TEST_F(GrpcTlsTest, CertificatesAreForHostsAndReplaceNothing) {
+    const auto words_of = [](const fs::path& folder, const std::vector<std::string>& hosts) -> std::string {
+        try {
+            make_certificates(folder, hosts);
+        } catch (const Error& error) {
+            return error.what();
+        }
+        return "they are made";
+    };
+    const std::string before = read_text(folder_ / "ours" / "server.key");
+    EXPECT_NE(words_of(folder_ / "ours", {"127.0.0.1"}).find("is not an empty folder"), std::string::npos);
+    EXPECT_EQ(read_text(folder_ / "ours" / "server.key"), before);
+    for (const std::string host : {"", "two words", "a,DNS:b", "a:7700"}) {
+        EXPECT_NE(words_of(folder_ / "other", {host}).find("neither a host name nor an address"), std::string::npos);
+        EXPECT_FALSE(fs::exists(folder_ / "other")) << host;
+    }
+    EXPECT_EQ(words_of(folder_ / "other", {"localhost", "fd00::7", "10.0.0.7"}), "they are made");
+}
+
 TEST_F(GrpcTlsTest, AFileThatIsMissingIsNamed) {
     fs::remove(folder_ / "ours" / "server.key");
     const std::string words = words_of_listening();
@@ -141,7 +145,9 @@ TEST_F(GrpcTlsTest, AKeyOfAnotherCertificateIsAnError) {
     fs::copy_file(folder_ / "theirs" / "server.key", folder_ / "ours" / "server.key",
                   fs::copy_options::overwrite_existing);
     const std::string words = words_of_listening();
-    EXPECT_NE(words.find("belong together?"), std::string::npos) << words;
+    EXPECT_NE(words.find("server.key in " + (folder_ / "ours").string() + " is not the key of server.pem"),
+              std::string::npos)
+        << words;
 }
 
 }  // namespace

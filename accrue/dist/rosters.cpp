@@ -216,6 +216,14 @@ int64_t Rosters::present() const {
     return members + others;
 }
 
+std::vector<std::string> Rosters::heard() const {
+    std::vector<std::string> heard;
+    for (const auto& [worker, at] : seen_) {
+        heard.push_back(worker);
+    }
+    return heard;
+}
+
 std::vector<std::string> Rosters::take_news() {
     return std::exchange(news_, {});
 }

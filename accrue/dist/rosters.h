@@ -46,6 +46,8 @@ public:
     [[nodiscard]] std::vector<int64_t> steps() const;
     // Members that are not gone, and whoever has come to join them.
     [[nodiscard]] int64_t present() const;
+    // Whoever has given a sign of life and is not gone, also those that have yet to come.
+    [[nodiscard]] std::vector<std::string> heard() const;
     [[nodiscard]] bool keeps_sums(size_t rank) const { return members_[rank].keeps_sums; }
     // Killed or silent, not those that left.
     [[nodiscard]] int64_t lost_workers() const { return lost_workers_; }

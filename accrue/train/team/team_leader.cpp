@@ -73,7 +73,7 @@ std::string TeamLeader::job() {
 void TeamLeader::welcome(const std::string& worker, const std::string& address) {
     const auto is_own = [](const std::string& each) { return each.starts_with("127.") || each == "::1"; };
     const std::lock_guard lock(mutex_);
-    for (const std::string& member : desk_.standing().members) {
+    for (const std::string& member : desk_.heard()) {
         const auto other = addresses_.find(member);
         if (member != worker && other != addresses_.end() && is_own(other->second) != is_own(address)) {
             throw Error(cat("the others meet worker ", worker, " at ", address, " and worker ", member, " at ",
