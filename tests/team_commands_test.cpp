@@ -84,8 +84,8 @@ TEST_F(TeamCommandsTest, ARunByWorkersEndsWithTheSameText) {
 }
 
 TEST_F(TeamCommandsTest, VerifyComparesTheFilesOfProcesses) {
-    train("alone", {"--set", "schedule.steps=30"});
-    const ProgramResult result = run("verify", {"--workers", "2", "--windows", "30", "--json"});
+    train("alone", {"--set", "schedule.steps=80"});
+    const ProgramResult result = run("verify", {"--workers", "2", "--windows", "80", "--json"});
     ASSERT_EQ(result.exit_code, 0) << result.output;
     const auto json = nlohmann::json::parse(result.output);
     EXPECT_EQ(json.at("law_holds"), true);
@@ -108,9 +108,9 @@ TEST_F(TeamCommandsTest, VerifyGoesOnFromARunAndLeavesItAlone) {
     train("run", {"--set", "schedule.steps=5"});
     const std::string before = read_text(folder_ / "run" / "metrics.jsonl") + weights("run");
     const ProgramResult result =
-        run_program({"verify", (folder_ / "run").string(), "--workers", "2", "--windows", "20"});
+        run_program({"verify", (folder_ / "run").string(), "--workers", "2", "--windows", "60"});
     EXPECT_EQ(result.exit_code, 0) << result.output;
-    EXPECT_THAT(result.output, AllOf(HasSubstr("20 window(s) of 7 grain(s) each, from the checkpoint of step 5"),
+    EXPECT_THAT(result.output, AllOf(HasSubstr("60 window(s) of 7 grain(s) each, from the checkpoint of step 5"),
                                      HasSubstr("The law holds: 3 ways"), HasSubstr("killed with SIGKILL")));
     EXPECT_EQ(read_text(folder_ / "run" / "metrics.jsonl") + weights("run"), before);
     EXPECT_TRUE(fs::exists(folder_ / "run" / "checkpoints" / "step-5"));

@@ -159,7 +159,10 @@ std::string measured_text(const TeamAdvice& advice) {
     } else if (here.windows > 0) {
         text = measured_table(advice, "here", advice.here, here);
     }
-    return in_run.windows > 0 ? cat(text, "\n", measured_table(advice, "in that run", advice.times, in_run)) : text;
+    if (in_run.windows > 0) {
+        text += cat("\n", measured_table(advice, "in that run", advice.times, in_run));
+    }
+    return text;
 }
 
 }  // namespace

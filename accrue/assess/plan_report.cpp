@@ -123,10 +123,10 @@ Json transient_json(const Plan& plan) {
             {"largest_at_once", plan.arena_bytes - plan.resident_bytes}};
 }
 
-TeamPlan team_plan(const TeamRequest& request, const WorkerShare& share, const RunInputs& inputs) {
+TeamPlan team_plan(const TeamRequest& request, const RunInputs& inputs) {
     TeamPlan team{.request = request,
-                  .share = share,
-                  .exchange = cost_of_exchange(inputs.model->parameters().gradient_elements, share.workers)};
+                  .share = share_of(request, inputs.settings),
+                  .exchange = cost_of_exchange(inputs.model->parameters().gradient_elements, request.workers)};
     team.exchange_seconds = exchange_seconds_of(request, team.exchange, threads_of(inputs.settings));
     return team;
 }
@@ -191,21 +191,24 @@ const PlanRow& shown_row(const PlanFindings& findings) {
 
 PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, const PlanRequest& request) {
     const Settings& settings = inputs.settings;
-    const WorkerShare share = request.team ? share_of(*request.team, settings) : WorkerShare{};
-    Pool pool(static_cast<int>(request.team ? share.threads : settings.compute.threads));
+    if (request.team) {
+        (void)settings_of_worker(*request.team, settings, machine, *inputs.model);  // what a run would refuse
+    }
+    const int64_t threads = request.team ? share_of(*request.team, settings).threads : settings.compute.threads;
+    Pool pool(static_cast<int>(threads));
     Planner planner(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool.threads());
     PlanFindings findings;
     findings.machine = read_memory_facts();
     findings.device = device_of(settings.compute).name;
     findings.gpu = gpu_text(findings.device);
     findings.base = ProcessBase::measure(planner.device());
-    const WorkerMemory memory = memory_of_worker(settings, machine, *inputs.model, share);
-    findings.budget = memory.part;
-    findings.base.held_bytes += memory.exchange_bytes;
+    findings.budget = request.team ? memory_of_worker(*request.team, settings, machine) : budget_of(settings, machine);
     findings.window_grains = planner.window_grains();
-    findings.process_grains = grains_of_each(findings.window_grains, share.workers);
+    findings.process_grains = findings.window_grains;
     if (request.team) {
-        findings.team = team_plan(*request.team, share, inputs);
+        findings.team = team_plan(*request.team, inputs);
+        findings.process_grains = grains_of_each(findings.window_grains, request.team->workers);
+        findings.base.held_bytes += findings.team->exchange.held_bytes;
     }
     findings.window_tokens = planner.window_tokens();
     findings.steps = settings.schedule.steps;

@@ -27,7 +27,7 @@ struct PlanRequest {
 // What several workers add to a plan. All else that is said then is of one of them, and of windows that all compute together.
 struct TeamPlan {
     TeamRequest request;
-    WorkerShare share;
+    TeamShare share;
     ExchangeCost exchange;  // once a window
     double exchange_seconds = 0;
     double alone_seconds = 0;  // of a window, if one of them computed it by the shown plan, predicted

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "accrue/base/bytes.h"
+#include "accrue/base/error.h"
 #include "accrue/base/pool.h"
+#include "accrue/train/team/worker_share.h"
 
 namespace accrue {
 
@@ -11,15 +14,30 @@ int64_t threads_of(const Settings& settings) {
     return Pool(static_cast<int>(settings.compute.threads)).threads();
 }
 
-WorkerShare share_of(const TeamRequest& team, const Settings& settings) {
+TeamShare share_of(const TeamRequest& team, const Settings& settings) {
     const int64_t threads = threads_of(settings);
     const int64_t of_a_machine = team.link ? 1 : team.workers;
-    return {
-        .workers = team.workers, .of_a_machine = of_a_machine, .threads = std::max<int64_t>(1, threads / of_a_machine)};
+    return {.of_a_machine = of_a_machine, .threads = std::max<int64_t>(1, threads / of_a_machine)};
+}
+
+MemoryBound memory_of_worker(const TeamRequest& team, const Settings& settings, const MemoryBound& machine) {
+    MemoryBound part = budget_of(settings, machine);
+    if (const int64_t workers = share_of(team, settings).of_a_machine; workers > 1) {
+        part.bytes /= workers;
+        part.reason = cat(part.reason, ", of which each of ", workers, " workers has ", format_bytes(part.bytes));
+    }
+    return part;
+}
+
+Settings settings_of_worker(const TeamRequest& team, const Settings& settings, const MemoryBound& machine,
+                            const ModelSpec& model) {
+    const MemoryBound part = memory_of_worker(team, settings, machine);
+    return settings_within({.bytes = part.bytes, .threads = share_of(team, settings).threads, .reason = part.reason},
+                           settings, model);
 }
 
 double crowding_of(const TeamRequest& team, const Settings& settings) {
-    const WorkerShare share = share_of(team, settings);
+    const TeamShare share = share_of(team, settings);
     const auto wanted = static_cast<double>(share.of_a_machine * share.threads);
     return std::max(1.0, wanted / static_cast<double>(threads_of(settings)));
 }

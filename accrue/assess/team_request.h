@@ -4,8 +4,9 @@
 #include <optional>
 
 #include "accrue/dist/exchange_cost.h"
+#include "accrue/model/model_spec.h"
+#include "accrue/train/memory_budget.h"
 #include "accrue/train/settings.h"
-#include "accrue/train/team/worker_share.h"
 
 namespace accrue {
 
@@ -16,8 +17,19 @@ struct TeamRequest {
     std::optional<double> link = {};
 };
 
-// What each of them computes with, as accrue train --workers shares it out.
-[[nodiscard]] WorkerShare share_of(const TeamRequest& team, const Settings& settings);
+// What each of them computes with.
+struct TeamShare {
+    int64_t of_a_machine = 1;  // workers on one machine
+    int64_t threads = 1;       // of each worker
+};
+// As accrue train --workers shares it out.
+[[nodiscard]] TeamShare share_of(const TeamRequest& team, const Settings& settings);
+// What each may hold of its machine's memory, with what an exchange takes; the reason says all of it.
+[[nodiscard]] MemoryBound memory_of_worker(const TeamRequest& team, const Settings& settings,
+                                           const MemoryBound& machine);
+// The settings by which each plans, as its leader would give them. An Error if an exchange alone fills its memory.
+[[nodiscard]] Settings settings_of_worker(const TeamRequest& team, const Settings& settings, const MemoryBound& machine,
+                                          const ModelSpec& model);
 // How many times as long each takes to compute as it would alone, because the machine has fewer threads than they have together.
 [[nodiscard]] double crowding_of(const TeamRequest& team, const Settings& settings);
 // How long an exchange of so many of them takes, with what lies between them. `threads`: of a machine.

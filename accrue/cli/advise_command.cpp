@@ -108,7 +108,7 @@ ExitCode run_advise(const AdviseCommand& command) try {
     }
     const Settings as_given = inputs.settings;
     if (team->link) {
-        inputs.settings = settings_of_worker(inputs.settings, machine, *inputs.model, share_of(*team, inputs.settings));
+        inputs.settings = settings_of_worker(*team, inputs.settings, machine, *inputs.model);
     }
     const Advice alone = find_advice(inputs, machine, request);
     TeamMeasurements measured{.here = measure_team(command, as_given)};

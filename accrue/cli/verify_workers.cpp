@@ -71,6 +71,7 @@ private:
     enum class Kill { nothing, worker };
     void describe();
     void begin(const RunFolder& run) const;
+    void train(const RunFolder& run, Kill kill, ProcessesWay& way);
     void compute(std::string name, int64_t workers, Kill kill);
     void show_progress(int64_t steps);
 
@@ -126,38 +127,40 @@ void WorkersVerifier::show_progress(int64_t steps) {
     }
 }
 
+// Once. What came of it goes into `way`.
+void WorkersVerifier::train(const RunFolder& run, Kill kill, ProcessesWay& way) {
+    begin(run);
+    const auto start = Clock::now();
+    const std::vector<std::string> words =
+        words_of_train({.settings_file = source_.settings,
+                        .overrides = command_.overrides,
+                        .settings = settings_,
+                        .beginning = source_.run.empty() ? TrialJob::Beginning::fresh : TrialJob::Beginning::continued,
+                        .steps = source_.step + command_.windows},
+                       run, way.workers);
+    if (kill == Kill::worker) {
+        (void)runs_.finish_without_a_worker((command_.windows + 1) / 2, words, run);
+    } else {
+        runs_.finish(words, run);
+    }
+    way.seconds = seconds_since(start);
+    way.sha256 = weights_sha256(run);
+    RunFigures figures;
+    (void)read_metrics(run.metrics(), [&](const MetricsRow& row) { figures.add(row); });
+    way.lost_workers = static_cast<int64_t>(figures.workers.lost.total());
+    way.grains_recomputed = static_cast<int64_t>(figures.workers.recomputed_grains.total());
+    fs::remove_all(run.root);  // a checkpoint that it began with is only linked there
+}
+
 void WorkersVerifier::compute(std::string name, int64_t workers, Kill kill) {
     doing_ = name;
     ProcessesWay way{.name = std::move(name), .workers = workers};
-    if (kill == Kill::worker) {
-        way.outcome = ProcessesWay::Outcome::not_tried;
+    const bool wants_loss = kill == Kill::worker;
+    for (int tries = 0; tries == 0 || (wants_loss && way.lost_workers == 0 && tries < kMostTries); ++tries) {
+        train(runs_.folder(fmt::format("way-{}-{}", report_.ways.size(), tries)), kill, way);
     }
-    const int tries = kill == Kill::worker ? kMostTries : 1;
-    for (int number = 0; number < tries && (number == 0 || way.outcome == ProcessesWay::Outcome::not_tried); ++number) {
-        const RunFolder run = runs_.folder(fmt::format("way-{}-{}", report_.ways.size(), number));
-        begin(run);
-        const auto start = Clock::now();
-        const std::vector<std::string> words = words_of_train(
-            {.settings_file = source_.settings,
-             .overrides = command_.overrides,
-             .settings = settings_,
-             .beginning = source_.run.empty() ? TrialJob::Beginning::fresh : TrialJob::Beginning::continued,
-             .steps = source_.step + command_.windows},
-            run, workers);
-        if (kill == Kill::worker) {
-            (void)runs_.finish_without_a_worker((command_.windows + 1) / 2, words, run);
-        } else {
-            runs_.finish(words, run);
-        }
-        way.seconds = seconds_since(start);
-        way.sha256 = weights_sha256(run);
-        RunFigures figures;
-        (void)read_metrics(run.metrics(), [&](const MetricsRow& row) { figures.add(row); });
-        way.lost_workers = static_cast<int64_t>(figures.workers.lost.total());
-        way.grains_recomputed = static_cast<int64_t>(figures.workers.recomputed_grains.total());
-        if (way.lost_workers > 0) {
-            way.outcome = ProcessesWay::Outcome::same;  // or not: add() says
-        }
+    if (wants_loss && way.lost_workers == 0) {
+        way.outcome = ProcessesWay::Outcome::not_tried;
     }
     report_.add(std::move(way));
     if (!command_.json) {

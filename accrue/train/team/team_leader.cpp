@@ -5,6 +5,7 @@
 #include <cstring>
 #include <thread>
 
+#include "accrue/base/bytes.h"
 #include "accrue/base/clock.h"
 #include "accrue/train/memory_budget.h"
 #include "accrue/train/run_facts.h"
@@ -27,9 +28,13 @@ Settings TeamLeader::settings_of_worker(Settings settings, const ModelSpec& mode
     if (options_.machines == Machines::their_own) {
         return settings;
     }
-    return accrue::settings_of_worker(
-        std::move(settings), memory_of_machine(), model,
-        {.workers = options_.workers, .of_a_machine = options_.workers, .threads = options_.threads_each});
+    const MemoryBound all = budget_of(settings, memory_of_machine());
+    const int64_t share = all.bytes / options_.workers;
+    return settings_within(
+        {.bytes = share,
+         .threads = options_.threads_each,
+         .reason = cat(all.reason, ", of which each of ", options_.workers, " workers has ", format_bytes(share))},
+        settings, model);
 }
 
 // Processors only: others add up norms in other blocks (kRangeBlock).

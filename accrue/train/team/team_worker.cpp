@@ -33,8 +33,6 @@ using Json = nlohmann::ordered_json;
 
 // To read a large model takes its leader long.
 constexpr std::chrono::hours kMostToBeFilled{24};
-// Workers that join a run from elsewhere: how many there will be, nobody knows.
-constexpr int64_t kSeveral = 2;
 
 Settings settings_of_text(const std::string& toml) {
     return settings_of_toml(toml, "the settings of the run's leader");
@@ -62,8 +60,8 @@ struct Job {
     [[nodiscard]] Settings on_this_machine(Settings of_run, const TeamWorkerOptions& options) const {
         of_run.compute.memory = options.memory ? options.memory : of_run.compute.memory;
         const int64_t threads = options.threads > 0 ? options.threads : of_run.compute.threads;
-        return settings_of_worker(of_run, memory_of_machine(), *model,
-                                  {.workers = kSeveral, .of_a_machine = 1, .threads = threads});
+        const MemoryBound bound = budget_of(of_run, memory_of_machine());
+        return settings_within({.bytes = bound.bytes, .threads = threads, .reason = bound.reason}, of_run, *model);
     }
 
     int64_t term;

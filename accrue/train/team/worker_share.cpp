@@ -6,30 +6,15 @@
 #include "accrue/model/parameters.h"
 
 namespace accrue {
-
-WorkerMemory memory_of_worker(const Settings& settings, const MemoryBound& machine, const ModelSpec& model,
-                              const WorkerShare& share) {
-    WorkerMemory memory{
-        .part = budget_of(settings, machine),
-        .exchange_bytes = cost_of_exchange(model.parameters().gradient_elements, share.workers).held_bytes};
-    MemoryBound& part = memory.part;
-    if (share.of_a_machine > 1) {
-        part.bytes /= share.of_a_machine;
-        part.reason =
-            cat(part.reason, ", of which each of ", share.of_a_machine, " workers has ", format_bytes(part.bytes));
+Settings settings_within(const WorkerShare& share, Settings settings, const ModelSpec& model) {
+    constexpr int64_t kSeveral = 2;  // as much as for any other number
+    const int64_t exchange = cost_of_exchange(model.parameters().gradient_elements, kSeveral).held_bytes;
+    if (share.bytes <= exchange) {
+        throw Error(cat(share.reason, ", but the exchange of their sums alone takes ", format_bytes(exchange),
+                        " of each. Give more memory, or take fewer workers on this machine."));
     }
-    if (part.bytes <= memory.exchange_bytes) {
-        throw Error(cat(part.reason, ", but the exchange of their sums alone takes ",
-                        format_bytes(memory.exchange_bytes), " of each. Give more memory, or take fewer workers."));
-    }
-    return memory;
-}
-
-Settings settings_of_worker(Settings settings, const MemoryBound& machine, const ModelSpec& model,
-                            const WorkerShare& share) {
-    const WorkerMemory memory = memory_of_worker(settings, machine, model, share);
-    const int64_t bytes = memory.part.bytes - memory.exchange_bytes;
-    settings.compute.memory = ByteSize{.text = std::to_string(bytes), .bytes = bytes};
+    const int64_t left = share.bytes - exchange;
+    settings.compute.memory = ByteSize{.text = std::to_string(left), .bytes = left};
     settings.compute.threads = share.threads;
     return settings;
 }
