@@ -12,7 +12,6 @@ class Caller;
 class Ledger;
 class Refusal;
 class Roster;
-class Verdict;
 class VoteRequest;
 }  // namespace accrue::wire
 

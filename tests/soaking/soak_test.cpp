@@ -1,8 +1,8 @@
 // A short soak with fixed seeds, and that a soak sees what it is there to see.
 
 #include <csignal>
-#include <cstdlib>
 
+#include "tests/soaking/folders_in_memory.h"
 #include "tests/soaking/job.h"
 #include "tests/soaking/judge.h"
 #include "tests/soaking/round.h"
@@ -22,15 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::accrue_program;
 using ::testing::HasSubstr;
-
-// Thousands of syncs are a matter of minutes on a disk and of nothing in memory.
-struct FoldersInMemory {
-    FoldersInMemory() {
-        if (access("/dev/shm", W_OK) == 0) {
-            setenv("TMPDIR", "/dev/shm", 1);
-        }
-    }
-};
 
 class SoakTest : public ::testing::Test, FoldersInMemory {
 protected:

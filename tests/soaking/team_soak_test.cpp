@@ -4,6 +4,7 @@
 #include <csignal>
 #include <thread>
 
+#include "tests/soaking/folders_in_memory.h"
 #include "tests/soaking/team_processes.h"
 #include "tests/soaking/team_round.h"
 #include "tests/support.h"
@@ -22,6 +23,7 @@ using testing::accrue_program;
 using ::testing::HasSubstr;
 
 TEST(TeamSoakTest, WorkersThatAreDisturbedGiveTheSameBits) {
+    const FoldersInMemory in_memory;
     const TemporaryFolder folder;
     const TeamSoakOptions options{.program = accrue_program()};
     TeamTally tally;
@@ -37,7 +39,7 @@ TEST(TeamSoakTest, WorkersThatAreDisturbedGiveTheSameBits) {
 }
 
 // A stand-in for the program that does one thing wrong.
-class FaultyTeamSoakTest : public ::testing::Test {
+class FaultyTeamSoakTest : public ::testing::Test, FoldersInMemory {
 protected:
     [[nodiscard]] std::string problem_with(const std::string& wrong) {
         const fs::path program = folder_ / "faulty";

@@ -7,13 +7,13 @@ namespace accrue {
 
 template <class Action>
 void DistantKernels::in_session(const Action& action) {
-    sessions_.open();
     while (true) {
+        const int64_t session = sessions_.open();
         try {
             action();
             return;
         } catch (const RosterChanged&) {
-            sessions_.failed();
+            sessions_.failed(session);
         }
     }
 }

@@ -18,10 +18,11 @@ public:
 
     // Once the engine is there, and before anything is read or written.
     void serve(Engine& engine) { parts_ = state_parts(engine); }
-    // A worker must serve before anything is read or written; if it is gone, another one goes on, or `failed` throws.
+    // A worker must serve before anything is read or written: open() returns its session. If it is gone, failed() is told which one
+    // that was, perhaps by several threads, and another one goes on, or failed() throws.
     struct Sessions {
-        std::function<void()> open;
-        std::function<void()> failed;
+        std::function<int64_t()> open;
+        std::function<void(int64_t session)> failed;
     };
     void before_use(Sessions sessions) { sessions_ = std::move(sessions); }
 

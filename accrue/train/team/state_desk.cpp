@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "accrue/base/error.h"
+#include "accrue/dist/messages.h"
 
 namespace accrue {
 namespace {
@@ -23,11 +24,24 @@ Packet write_command() {
 
 void StateDesk::begin(std::string worker, Watch watch) {
     const std::lock_guard lock(mutex_);
+    forget();
     worker_ = std::move(worker);
     watch_ = std::move(watch);
+}
+
+// Whoever waits for an answer of the session does so for nothing.
+void StateDesk::forget() {
+    ++session_;
+    worker_.clear();
     is_asked_ = is_answered_ = is_busy_ = false;
     writes_ = write_command();
     ahead_.clear();
+    changed_.notify_all();
+}
+
+int64_t StateDesk::session() const {
+    const std::lock_guard lock(mutex_);
+    return session_;
 }
 
 bool StateDesk::is_open() const {
@@ -35,13 +49,18 @@ bool StateDesk::is_open() const {
     return !worker_.empty();
 }
 
-// One command at a time.
+// One command at a time. An answer is that of a command of the same session: another worker may have been asked for other bytes.
 Packet StateDesk::exchange(std::unique_lock<std::mutex>& lock, Packet command) {
+    const int64_t session = session_;
     const auto wait = [&](auto is_ready) {
-        while (!changed_.wait_for(lock, kWatchEvery, is_ready)) {
+        while (!changed_.wait_for(lock, kWatchEvery, [&] { return session != session_ || is_ready(); })) {
+            const Watch watch = watch_;
             lock.unlock();
-            watch_();
+            watch();
             lock.lock();
+        }
+        if (session != session_) {
+            throw RosterChanged("the worker that served the run's state is gone, and another one serves it");
         }
     };
     wait([this] { return !is_busy_; });
@@ -57,8 +76,10 @@ Packet StateDesk::exchange(std::unique_lock<std::mutex>& lock, Packet command) {
         if (!lock.owns_lock()) {
             lock.lock();
         }
-        is_busy_ = is_asked_ = false;
-        changed_.notify_all();
+        if (session == session_) {
+            is_busy_ = is_asked_ = false;
+            changed_.notify_all();
+        }
         throw;
     }
     is_busy_ = is_asked_ = false;
@@ -119,11 +140,11 @@ void StateDesk::end() {
     ahead_.clear();
 }
 
-void StateDesk::abandon() {
+void StateDesk::abandon(int64_t session) {
     const std::lock_guard lock(mutex_);
-    worker_.clear();
-    writes_ = write_command();
-    ahead_.clear();
+    if (session == session_) {
+        forget();
+    }
 }
 
 Packet StateDesk::next(const std::string& worker, Packet answer) {

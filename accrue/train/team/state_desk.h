@@ -31,8 +31,10 @@ public:
     [[nodiscard]] Packet tell(const Packet& words);
     // Everything written is there, and the worker goes on with its task.
     void end();
-    // The worker is gone.
-    void abandon();
+    // The worker of that session is gone: whoever waits for it, or comes, gets a RosterChanged. Nothing where another one has begun.
+    void abandon(int64_t session);
+    // The present one, or the last; each has its number.
+    [[nodiscard]] int64_t session() const;
     [[nodiscard]] bool is_open() const;
 
     // A worker has done what it was told ("done": the number of it; the first time nothing) and asks what is next; "idle" = ask
@@ -42,11 +44,13 @@ public:
 private:
     [[nodiscard]] Packet exchange(std::unique_lock<std::mutex>& lock, Packet command);
     void flush(std::unique_lock<std::mutex>& lock);
+    void forget();
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::string worker_;  // empty: no session
     Watch watch_;
+    int64_t session_ = 0;
     int64_t number_ = 0;        // of the command: an answer names it, because either may come twice
     bool is_asked_ = false;     // a command waits for the worker's answer
     bool is_answered_ = false;  // and that is there

@@ -49,7 +49,8 @@ void TeamLeader::begin(const Run& run, Engine& engine) {
     run_.emplace(run);
     auto& kernels = dynamic_cast<DistantKernels&>(engine.kernels);
     kernels.serve(engine);
-    kernels.before_use({.open = [this] { open_session(); }, .failed = [this] { retry_session(); }});
+    kernels.before_use(
+        {.open = [this] { return open_session(); }, .failed = [this](int64_t session) { give_up(session); }});
     workforce_.start(*this);
 }
 
@@ -223,27 +224,27 @@ void TeamLeader::begin_session(const CoordinatorDesk::Standing& roster) {
     });
 }
 
-void TeamLeader::open_session() {
+int64_t TeamLeader::open_session() {
     const std::lock_guard lock(session_mutex_);
-    if (state_.is_open()) {
-        return;
+    if (!state_.is_open()) {
+        const auto roster = formed_roster();
+        if (std::ranges::all_of(roster.steps, [](int64_t step) { return step < 0; }) &&
+            roster.roster != filled_roster_) {
+            throw StateLost();
+        }
+        begin_session(roster);
+        session_task_ = set_task({{"do", "serve"}});
     }
-    const auto roster = formed_roster();
-    if (std::ranges::all_of(roster.steps, [](int64_t step) { return step < 0; }) && roster.roster != filled_roster_) {
-        throw StateLost();
-    }
-    begin_session(roster);
-    session_task_ = set_task({{"do", "serve"}});
+    return state_.session();
 }
 
 // All members have the same state, so that another one may go on.
-void TeamLeader::retry_session() {
+void TeamLeader::give_up(int64_t session) {
     const std::lock_guard lock(session_mutex_);
     if (fills_) {
         throw RosterChanged("a worker is gone while it was given the state");
     }
-    state_.abandon();
-    open_session();
+    state_.abandon(session);
 }
 
 void TeamLeader::close_session() {
@@ -253,7 +254,7 @@ void TeamLeader::close_session() {
             state_.end();
             (void)answer_of(session_task_, Patience::one_roster, kNeverStop);
         } catch (const RosterChanged&) {
-            state_.abandon();
+            state_.abandon(state_.session());
         }
     }
 }
@@ -278,7 +279,7 @@ void TeamLeader::fill(Engine& engine, const std::function<void()>& load) {
                 return;
             }
         } catch (const RosterChanged&) {
-            state_.abandon();
+            state_.abandon(state_.session());
         }
     }
 }
@@ -315,14 +316,14 @@ std::optional<StepReport> TeamLeader::step(Engine& engine, const Window& window,
 
 // So that it can be saved.
 void TeamLeader::read_open_window(Engine& engine) {
-    open_session();
     Packet told;
     for (bool is_told = false; !is_told;) {
+        const int64_t session = open_session();
         try {
             told = state_.tell({.words = {{"do", "tell_facts"}}});
             is_told = true;
         } catch (const RosterChanged&) {
-            retry_session();  // with it the open window is lost, whose grains are then computed again
+            give_up(session);  // with it the open window is lost, whose grains are then computed again
         }
     }
     const Json& facts = told.words.at("facts");

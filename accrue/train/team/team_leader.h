@@ -117,9 +117,9 @@ private:
     [[nodiscard]] std::optional<std::string> answer_of(int64_t task, Patience patience, const StopFlag& stop);
     void look_after();
     [[nodiscard]] CoordinatorDesk::Standing formed_roster(int64_t least_members = 1);
-    void open_session();
+    [[nodiscard]] int64_t open_session();
     void close_session();
-    void retry_session();
+    void give_up(int64_t session);
     void begin_session(const CoordinatorDesk::Standing& roster);
     void read_open_window(Engine& engine);
     void add_measured(StepReport& report);

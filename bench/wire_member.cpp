@@ -1,0 +1,157 @@
+// One member of a roster that exchanges sums over a network, for bench/wire: as often as it is told, and prints what it took, as JSON.
+// Members meet in a folder that all of them see.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "accrue/base/clock.h"
+#include "accrue/base/error.h"
+#include "accrue/base/file.h"
+#include "accrue/base/random.h"
+#include "accrue/dist/gloo_mesh.h"
+
+namespace accrue {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Keys are files.
+class FolderStore final : public KeyStore {
+public:
+    explicit FolderStore(fs::path folder) : folder_(std::move(folder)) {}
+
+    void set(const std::string& key, const std::string& value) override { write_text(file_of(key), value); }
+    [[nodiscard]] std::string get(const std::string& key, std::chrono::milliseconds limit) override {
+        const auto until = Clock::now() + limit;
+        while (!fs::exists(file_of(key))) {
+            if (Clock::now() > until) {
+                throw RosterChanged("nobody has set " + key);
+            }
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        }
+        return read_text(file_of(key));
+    }
+
+private:
+    [[nodiscard]] fs::path file_of(std::string key) const {
+        std::replace(key.begin(), key.end(), '/', '_');
+        return folder_ / key;
+    }
+
+    fs::path folder_;
+};
+
+struct Member {
+    std::string address;
+    fs::path folder;
+    int64_t rank = 0;
+    int64_t size = 2;
+    int64_t elements = 1'000'000;
+    int64_t exchanges = 3;
+};
+
+// Of the interface that has this name, in this process's network.
+int64_t interface_bytes(const std::string& name) {
+    std::ifstream table("/proc/thread-self/net/dev");
+    for (std::string line; std::getline(table, line);) {
+        const size_t colon = line.find(':');
+        if (colon != std::string::npos && line.substr(line.find_first_not_of(' '), colon).find(name) == 0) {
+            std::istringstream numbers(line.substr(colon + 1));
+            int64_t value = 0;
+            for (int column = 0; column < 9; ++column) {
+                numbers >> value;  // the ninth is what was sent
+            }
+            return value;
+        }
+    }
+    throw Error("there is no interface " + name);
+}
+
+int64_t value_of(int64_t rank, int64_t element) {
+    return static_cast<int64_t>(mix(static_cast<uint64_t>(rank), static_cast<uint64_t>(element)));
+}
+
+// What everybody holds afterwards is the plain sum.
+void require_sum(const Member& member, const std::vector<int64_t>& values) {
+    for (int64_t element = 0; element < member.elements; element += 997) {
+        uint64_t sum = 0;
+        for (int64_t rank = 0; rank < member.size; ++rank) {
+            sum += static_cast<uint64_t>(value_of(rank, element));
+        }
+        if (static_cast<uint64_t>(values[static_cast<size_t>(element)]) != sum) {
+            throw Error(cat("element ", element, " is wrong"));
+        }
+    }
+}
+
+int exchange_sums(const Member& member, const std::string& interface) {
+    const MeshDevice device(member.address);
+    FolderStore store(member.folder);
+    const auto mesh = connect_mesh(
+        device, store,
+        {.term = 1, .roster = 1, .rank = member.rank, .size = member.size, .connect_limit = std::chrono::seconds(30)});
+    std::vector<int64_t> mine(static_cast<size_t>(member.elements));
+    for (int64_t element = 0; element < member.elements; ++element) {
+        mine[static_cast<size_t>(element)] = value_of(member.rank, element);
+    }
+    std::vector<int64_t> values;
+    const IntegerSums sums{.elements = member.elements,
+                           .read =
+                               [&](int64_t first, std::span<int64_t> into) {
+                                   std::copy_n(values.begin() + first, into.size(), into.begin());
+                               },
+                           .write =
+                               [&](int64_t first, std::span<const int64_t> from) {
+                                   std::copy(from.begin(), from.end(), values.begin() + first);
+                               }};
+    nlohmann::ordered_json result = {{"seconds", nlohmann::json::array()}};
+    const int64_t before = interface_bytes(interface);
+    for (int64_t number = 0; number < member.exchanges; ++number) {
+        values = mine;
+        const auto start = Clock::now();
+        (void)mesh->add_up(sums, static_cast<uint64_t>(number), [](const ExchangeChecks&) { return true; });
+        result["seconds"].push_back(seconds_since(start));
+        require_sum(member, values);
+    }
+    result["interface_bytes"] = interface_bytes(interface) - before;
+    result["sent_bytes"] = mesh->sent_bytes();
+    std::printf("%s\n", result.dump().c_str());
+    return 0;
+}
+
+int run(int argc, char** argv) {
+    Member member;
+    std::string interface;
+    CLI::App app("One member of a roster that exchanges sums");
+    app.add_option("--address", member.address)->required();
+    app.add_option("--interface", interface)->required();
+    app.add_option("--folder", member.folder)->required();
+    app.add_option("--rank", member.rank)->required();
+    app.add_option("--size", member.size)->required();
+    app.add_option("--elements", member.elements)->capture_default_str();
+    app.add_option("--exchanges", member.exchanges)->capture_default_str();
+    CLI11_PARSE(app, argc, argv);
+    return exchange_sums(member, interface);
+}
+
+}  // namespace
+}  // namespace accrue
+
+int main(int argc, char** argv) {
+    try {
+        return accrue::run(argc, argv);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "wire_member: %s\n", error.what());
+        return 1;
+    }
+}
