@@ -66,6 +66,7 @@ private:
     [[nodiscard]] std::optional<PartPlace> place_of(int64_t part) const;
     [[nodiscard]] std::string status(bool has_state) const;
     void keep(RangeKeepers keepers, int64_t rank);
+    void hold_all_kept();
     void hand_on_moments(Mesh& mesh, const std::vector<std::vector<int64_t>>& held);
     // Of what this worker has computed itself, everybody's must be the same.
     void hand_on_weights(Mesh& mesh, const std::set<int64_t>& computed);
