@@ -29,6 +29,7 @@ protected:
         settings.model.shape = {.layers = 1, .width = 48, .heads = 2, .key_heads = 2, .ffn = 400, .positions = 64};
         settings.data.tokenizer = golden("tokenizer-llama2").string();
         settings.data.validation.clear();
+        settings.schedule.steps = 5;
         return settings;
     }
     void expect_the_bits_of_one_process(const std::string& run) const {
@@ -38,19 +39,18 @@ protected:
 };
 
 TEST_F(SharedStateTest, FormatsAndNumbersOfWorkersKeepTheirBits) {
-    for (const DType dtype : {DType::fp32, DType::bf16}) {
-        for (const MomentFormat moments : {MomentFormat::fp32, MomentFormat::eight_bits}) {
-            const std::string name = cat(word_of(dtype), "-", word_of(moments));
-            Settings job = settings(name + "-alone");
-            job.compute.dtype = dtype;
-            job.optimizer.moments = moments;
-            (void)train_alone(job);
-            for (const size_t workers : {3, 4}) {
-                job.run.folder = (folder_ / cat(name, workers)).string();
-                (void)train_by(std::vector<Fate>(workers, kNeverKilled), job);
-                EXPECT_EQ(weights(cat(name, workers)), weights(name + "-alone")) << name;
-                EXPECT_EQ(metrics(cat(name, workers)), metrics(name + "-alone")) << name;
-            }
+    for (const auto& [dtype, moments] :
+         {std::pair(DType::fp32, MomentFormat::fp32), {DType::bf16, MomentFormat::eight_bits}}) {
+        const std::string name = cat(word_of(dtype), "-", word_of(moments));
+        Settings job = settings(name + "-alone");
+        job.compute.dtype = dtype;
+        job.optimizer.moments = moments;
+        (void)train_alone(job);
+        for (const size_t workers : {3, 4}) {
+            job.run.folder = (folder_ / cat(name, workers)).string();
+            (void)train_by(std::vector<Fate>(workers, kNeverKilled), job);
+            EXPECT_EQ(weights(cat(name, workers)), weights(name + "-alone")) << name;
+            EXPECT_EQ(metrics(cat(name, workers)), metrics(name + "-alone")) << name;
         }
     }
 }
@@ -94,7 +94,8 @@ TEST_F(SharedStateTest, AVerdictThatIsLostChangesNoBit) {
     const Fate lost(Fate::AtVote::verdict_is_lost, 2);
     for (const std::vector<Fate>& fates :
          {std::vector<Fate>{lost, kNeverKilled, kNeverKilled}, {kNeverKilled, lost, lost}, {lost, lost, lost}}) {
-        const std::string run = cat("lost-by-", std::ranges::count_if(fates, [](const Fate& fate) { return fate.vote >= 0; }));
+        const std::string run =
+            cat("lost-by-", std::ranges::count_if(fates, [](const Fate& fate) { return fate.vote >= 0; }));
         (void)train_by(fates, settings(run));
         expect_the_bits_of_one_process(run);
         EXPECT_THAT(output(), Not(HasSubstr(kBackToCheckpoint))) << run;
@@ -109,8 +110,7 @@ TEST_F(SharedStateTest, AWorkerThatDiesWithTheVerdictLeavesItToTheSecondKeepers)
     const Fate lost(Fate::AtVote::verdict_is_lost, 2);
     int number = 0;
     for (const std::vector<Fate>& fates :
-         {std::vector<Fate>{dies, kNeverKilled, kNeverKilled}, {kNeverKilled, kNeverKilled, dies},
-          {dies, lost, kNeverKilled}, {lost, dies, kNeverKilled}, {dies, lost, lost}}) {
+         {std::vector<Fate>{dies, kNeverKilled, kNeverKilled}, {dies, lost, kNeverKilled}, {dies, lost, lost}}) {
         const std::string run = cat("dies-", number++);
         (void)train_by(fates, settings(run));
         EXPECT_EQ(killed_, 1);
@@ -144,9 +144,11 @@ TEST_F(SharedStateTest, APartWithoutAKeeperGoesBackToTheCheckpoint) {
 
 TEST_F(SharedStateTest, AnythingThatHappensToAnyoneChangesNoBit) {
     (void)train_alone(settings("alone"));
-    for (uint64_t run = 0; run < 6; ++run) {
+    for (uint64_t run = 0; run < 4; ++run) {
         uint64_t dice = mix(run, 0x73686172);
-        const auto roll = [&](int64_t sides) { return static_cast<int64_t>((dice = mix(dice)) % static_cast<uint64_t>(sides)); };
+        const auto roll = [&](int64_t sides) {
+            return static_cast<int64_t>((dice = mix(dice)) % static_cast<uint64_t>(sides));
+        };
         std::vector<Fate> fates;
         for (int64_t worker = 0; worker < 3 + roll(3); ++worker) {
             switch (roll(4)) {

@@ -220,8 +220,9 @@ protected:
     }
     TrainSummary train_with(const Settings& settings, const StopFlag& stop, const TrainOptions& options) const {
         const RunInputs inputs = open_inputs(settings);
-        RunClaim claim = std::filesystem::exists(settings.run.folder) ? RunClaim::of_run(settings.run.folder, Overwrite::no)
-                                                         : RunClaim::of_new_run(settings, {}, Overwrite::no);
+        RunClaim claim = std::filesystem::exists(settings.run.folder)
+                             ? RunClaim::of_run(settings.run.folder, Overwrite::no)
+                             : RunClaim::of_new_run(settings, {}, Overwrite::no);
         std::FILE* const out = std::fopen((folder_ / "out.txt").c_str(), "w");
         Progress progress(out, false, settings.schedule.steps);
         const TrainSummary summary = train(inputs, claim, progress, stop, options);

@@ -41,7 +41,8 @@ TEST(NormOfRangesTest, RangesGiveTheBitsOfTheWholeNorm) {
     for (const int64_t count : {1, 2, 3, 5, 8}) {
         std::vector<double> squares;
         for (const ElementRange& range : cut_into_ranges(flat, kElements, count)) {
-            const auto some = std::span(totals).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count));
+            const auto some =
+                std::span(totals).subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count));
             for (const double square : sum.squares_of(range, some, 37)) {
                 squares.push_back(square);
             }

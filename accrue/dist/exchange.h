@@ -34,7 +34,8 @@ struct IntegerSums {
 struct SharedRanges {
     std::vector<ElementRange> ranges;
     RangeKeepers keepers;
-    std::vector<std::span<int64_t>> totals;  // of each range that I keep, memory for its elements; of all others nothing
+    std::vector<std::span<int64_t>>
+        totals;  // of each range that I keep, memory for its elements; of all others nothing
 };
 
 // Bytes that one member has for all others.

@@ -31,9 +31,9 @@ public:
         const std::vector<int64_t> sums = sum_of_contributions(members, elements, window);
         for (size_t range = 0; range < shared.ranges.size(); ++range) {
             if (!memory_[range].empty()) {
-                EXPECT_TRUE(std::ranges::equal(memory_[range], std::span(sums).subspan(
-                                                                   static_cast<size_t>(shared.ranges[range].first),
-                                                                   memory_[range].size())))
+                EXPECT_TRUE(std::ranges::equal(
+                    memory_[range],
+                    std::span(sums).subspan(static_cast<size_t>(shared.ranges[range].first), memory_[range].size())))
                     << "range " << range;
             }
         }
@@ -66,8 +66,9 @@ INSTANTIATE_TEST_SUITE_P(Members, GlooRangesTest, ::testing::Values(1, 2, 3, 5))
 
 // The last of these sizes takes several pieces of a range.
 TEST_P(GlooRangesTest, EveryKeeperHoldsThePlainSum) {
-    for (const StateSharing& sharing : {StateSharing{.ranges = size(), .copies = 2}, StateSharing{.ranges = 1, .copies = 1},
-                                        StateSharing{.ranges = 2 * size(), .copies = 3}}) {
+    for (const StateSharing& sharing :
+         {StateSharing{.ranges = size(), .copies = 2}, StateSharing{.ranges = 1, .copies = 1},
+          StateSharing{.ranges = 2 * size(), .copies = 3}}) {
         const RangeKeepers keepers = first_keepers(sharing, size()).value();
         std::vector<std::vector<ExchangeChecks>> checks(4, std::vector<ExchangeChecks>(static_cast<size_t>(size())));
         expect_all_done(in_roster(size(), [&](int64_t rank, std::unique_ptr<Mesh>& mesh) {

@@ -127,8 +127,8 @@ double LinkedWorkers::norm_of(const GradientSum& sum) {
     std::string mine;
     for (size_t range = 0; range < shared_->ranges.size(); ++range) {
         if (shared_->keepers[range].front() == membership_.roster().rank) {
-            const std::vector<double> squares = sum.squares_of(shared_->ranges[range], kept_sums_[range],
-                                                                agreed_.everyone.counted_tokens());
+            const std::vector<double> squares =
+                sum.squares_of(shared_->ranges[range], kept_sums_[range], agreed_.everyone.counted_tokens());
             mine.append(reinterpret_cast<const char*>(squares.data()), squares.size() * sizeof(double));
         }
     }

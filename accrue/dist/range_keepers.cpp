@@ -40,7 +40,8 @@ private:
                 ranks.push_back(rank);
             }
         }
-        std::ranges::stable_sort(ranks, std::greater<>(), [&](int64_t rank) { return room_[static_cast<size_t>(rank)]; });
+        std::ranges::stable_sort(ranks, std::greater<>(),
+                                 [&](int64_t rank) { return room_[static_cast<size_t>(rank)]; });
         return ranks;
     }
     bool give_to_untried(int64_t range) {

@@ -93,7 +93,9 @@ TEST(RangeKeepersTest, MoreMembersThanRangesChangeNothing) {
 TEST(RangeKeepersTest, AnyHistoryKeepsWhatSomebodyHolds) {
     for (uint64_t history = 0; history < 10'000; ++history) {
         uint64_t dice = mix(history);
-        const auto roll = [&](int64_t sides) { return static_cast<int64_t>((dice = mix(dice)) % static_cast<uint64_t>(sides)); };
+        const auto roll = [&](int64_t sides) {
+            return static_cast<int64_t>((dice = mix(dice)) % static_cast<uint64_t>(sides));
+        };
         const StateSharing sharing{.ranges = 2 + roll(6), .copies = 1 + roll(3)};
         Held held = held_of(first_keepers(sharing, sharing.ranges).value(), sharing.ranges);
         for (int change = 0; change < 6 && !held.empty(); ++change) {
@@ -113,7 +115,8 @@ TEST(RangeKeepersTest, AnyHistoryKeepsWhatSomebodyHolds) {
             }
             expect_room_and_no_range_twice(sharing, *keepers, std::ssize(held));
             if (std::ssize(held) >= sharing.ranges + sharing.copies - 1) {
-                EXPECT_TRUE(std::ranges::all_of(*keepers, [&](const auto& each) { return std::ssize(each) >= sharing.copies; }))
+                EXPECT_TRUE(
+                    std::ranges::all_of(*keepers, [&](const auto& each) { return std::ssize(each) >= sharing.copies; }))
                     << "history " << history;
             }
             for (size_t rank = 0; rank < held.size(); ++rank) {

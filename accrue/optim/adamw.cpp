@@ -34,13 +34,14 @@ void AdamW::update(const MeanGradient& gradient, const UpdateSettings& settings,
                                          .second_moment = second_.values_of(piece),
                                          .copy = copy});
         } else {
-            kernels_.run(op::UpdateAdamW8Bit{.gradient = mean,
-                                             .settings = numbers,
-                                             .weights = master,
-                                             .moments = {.first = first_.codes_of(piece),
-                                                         .second = second_.codes_of(piece),
-                                                         .rounding_key = rounding_key(options_.rounding_seed, piece.of)},
-                                             .copy = copy});
+            kernels_.run(
+                op::UpdateAdamW8Bit{.gradient = mean,
+                                    .settings = numbers,
+                                    .weights = master,
+                                    .moments = {.first = first_.codes_of(piece),
+                                                .second = second_.codes_of(piece),
+                                                .rounding_key = rounding_key(options_.rounding_seed, piece.of)},
+                                    .copy = copy});
         }
     }
 }

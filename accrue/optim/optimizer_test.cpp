@@ -154,8 +154,9 @@ protected:
         std::vector<std::unique_ptr<Optimizer>> owners;
         for (int64_t range = 0; range < count; ++range) {
             owners.push_back(std::make_unique<Kind>(
-                options, std::vector<OptimizedTensor>{{.offset = 0, .moment_offset = 0, .elements = 60'001, .decays = true},
-                                                      {.offset = 60'016, .moment_offset = 60'016, .elements = 20'040}},
+                options,
+                std::vector<OptimizedTensor>{{.offset = 0, .moment_offset = 0, .elements = 60'001, .decays = true},
+                                             {.offset = 60'016, .moment_offset = 60'016, .elements = 20'040}},
                 kElements, *kernels));
             owners.back()->kept().keep(count == 1 ? std::vector<int64_t>{0}
                                                   : std::vector<int64_t>{KeptMoments::kNone, range});

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "accrue/dist/range_keepers.h"
 #include "accrue/kernels/part.h"
 #include "accrue/model/model_spec.h"
-#include "accrue/dist/range_keepers.h"
 #include "accrue/train/settings.h"
 
 namespace accrue {

@@ -285,7 +285,8 @@ std::vector<Setting> workers_settings() {
          .meaning = "several workers: whether they share the optimizer's moments out, or each has all, free to change"},
         {.name = "copies",
          .place = [](Settings& s) -> SettingPlace { return &s.workers.copies; },
-         .meaning = "shared: workers that have each part; what all of them had is lost with them, back to the checkpoint",
+         .meaning =
+             "shared: workers that have each part; what all of them had is lost with them, back to the checkpoint",
          .bounds = {.at_least = 1, .at_most = 64}},
     };
 }

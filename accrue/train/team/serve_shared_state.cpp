@@ -53,8 +53,8 @@ Served serve_shared_state(Link& link, Mesh& mesh, int64_t rank, Engine& engine, 
             has_state = false;
             write_pieces(shared, command);
         } else if (what == "read" && shared.is_shared_part(command.words.at("part"))) {
-            answer.bytes = shared.read(mesh, command.words.at("part"), command.words.at("offset"),
-                                       command.words.at("bytes"));
+            answer.bytes =
+                shared.read(mesh, command.words.at("part"), command.words.at("offset"), command.words.at("bytes"));
         } else if (rank == 0) {
             answer = obey_leader(engine, command);
         }

@@ -264,8 +264,8 @@ std::vector<std::span<std::byte>> SharedState::weights_in(int64_t range) const {
     std::vector<std::span<std::byte>> pieces;
     for (const TensorPiece& piece : engine_.optimizer->kept().pieces_of(range)) {
         const int64_t first = parameters.of_gradient(piece.tensor).offset + piece.first;
-        pieces.push_back(std::as_writable_bytes(
-            std::span(engine_.weights.master.data + first, static_cast<size_t>(piece.count))));
+        pieces.push_back(
+            std::as_writable_bytes(std::span(engine_.weights.master.data + first, static_cast<size_t>(piece.count))));
     }
     return pieces;
 }
@@ -304,8 +304,8 @@ void SharedState::hand_on_frozen(Mesh& mesh, int64_t from_rank) {
         if (parameter.gradient) {
             continue;
         }
-        const std::array<std::span<std::byte>, 1> all = {std::as_writable_bytes(std::span(
-            engine_.weights.master.data + parameter.offset, static_cast<size_t>(parameter.elements())))};
+        const std::array<std::span<std::byte>, 1> all = {std::as_writable_bytes(
+            std::span(engine_.weights.master.data + parameter.offset, static_cast<size_t>(parameter.elements())))};
         mesh.broadcast(
             from_rank, size_of(all),
             [&](int64_t first, std::span<std::byte> into) { download_pieces(engine_.kernels, all, first, into); },
@@ -383,8 +383,7 @@ void SharedState::write(std::span<const std::byte> bytes, int64_t part, int64_t 
         const int64_t from = std::max(offset, each.offset);
         const int64_t end = std::min(offset + size, each.offset + std::ssize(each.device_bytes));
         if (from < end) {
-            upload(engine_.kernels,
-                   bytes.subspan(static_cast<size_t>(from - offset), static_cast<size_t>(end - from)),
+            upload(engine_.kernels, bytes.subspan(static_cast<size_t>(from - offset), static_cast<size_t>(end - from)),
                    each.device_bytes.data() + (from - each.offset));
         }
     }

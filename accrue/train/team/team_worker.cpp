@@ -133,8 +133,8 @@ private:
     SharedState shared_;
     std::unique_ptr<Mesh> mesh_;
     bool has_state_ = false;
-    bool was_in_roster_ = false;  // with this state: what the sums hold was computed there, or was the leader's
-    std::string said_of_step_;    // of the newest one
+    bool was_in_roster_ = false;        // with this state: what the sums hold was computed there, or was the leader's
+    std::string said_of_step_;          // of the newest one
     std::optional<StepReport> unsaid_;  // of it, where weights were not whole when a roster ended
 };
 
