@@ -1,89 +1,32 @@
-// Whole runs whose steps workers compute: threads of this process, each with an engine of its own, that know nothing but what their
-// leader says.
+// What workers compute is what one process computes, whatever becomes of them.
 
-#include "tests/support.h"
-#include "tests/team_threads.h"
+#include "tests/team_run.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "accrue/base/file.h"
-#include "accrue/train/settings_words.h"
-#include "accrue/train/team/team_leader.h"
-#include "accrue/train/trainer.h"
 
 namespace accrue::testing {
 namespace {
 
-namespace fs = std::filesystem;
-
 // With its state shared out, and with all of it everywhere.
-class TeamRunTest : public ::testing::TestWithParam<WorkersState> {
+class TeamRunTest : public TeamRun, public ::testing::TestWithParam<WorkersState> {
 protected:
-    TeamRunTest() { write_ragged_data(folder_ / "data.safetensors", {}); }
-
     [[nodiscard]] Settings settings(const std::string& run) const {
-        Settings settings = small_settings(golden("llama-tied"), folder_ / "data.safetensors");
-        settings.data.validation = {(folder_ / "data.safetensors").string()};
-        settings.schedule.steps = 5;
-        settings.run.checkpoint_steps = 2;
-        settings.run.evaluate_steps = 2;
-        settings.run.folder = (folder_ / run).string();
-        settings.compute.threads = 1;
+        Settings settings = TeamRun::settings(run);
         settings.workers.state = GetParam();
         return settings;
     }
-
-    // Alone, or by workers, each of which is killed at one of its calls.
-    TrainSummary train_alone(const Settings& settings, const StopFlag& stop = kNever) const {
-        return train_with(settings, stop, {});
-    }
-    TrainSummary train_by(std::vector<int64_t> deaths, const Settings& settings, const StopFlag& stop = kNever) {
-        CoordinatorDesk desk({.least_workers = std::ssize(deaths)});
-        const int64_t workers = std::ssize(deaths);
-        team_.deaths = std::move(deaths);
-        Threads threads(desk, team_);
-        TeamLeader leader(desk, threads, {.workers = workers});
-        const TrainSummary summary = train_with(settings, stop, {.team = &leader});
-        desk.close();
-        killed_ = threads.killed();
-        joined_ = threads.joined();
-        forged_ = threads.forged();
-        return summary;
-    }
-    TrainSummary train_with(const Settings& settings, const StopFlag& stop, const TrainOptions& options) const {
-        const RunInputs inputs = open_inputs(settings);
-        RunClaim claim = fs::exists(settings.run.folder) ? RunClaim::of_run(settings.run.folder, Overwrite::no)
-                                                         : RunClaim::of_new_run(settings, {}, Overwrite::no);
-        std::FILE* const out = std::fopen((folder_ / "out.txt").c_str(), "w");
-        Progress progress(out, false, settings.schedule.steps);
-        const TrainSummary summary = train(inputs, claim, progress, stop, options);
-        std::fclose(out);
-        return summary;
-    }
-    [[nodiscard]] std::string weights(const std::string& run) const {
-        return sha256_of(folder_ / run / "model" / "model.safetensors").substr(0, 64);
-    }
-    [[nodiscard]] std::vector<std::string> metrics(const std::string& run) const {
-        return comparable_metrics(folder_ / run / "metrics.jsonl", MicroBatches::ignore);
-    }
-
-    static constexpr StopFlag kNever{false};
-    TemporaryFolder folder_;
-    // Of the last run.
-    int64_t killed_ = 0;
-    int64_t joined_ = 0;
-    int64_t forged_ = 0;
-    ThreadsOptions team_;  // of the next one; without the deaths
 };
-
 INSTANTIATE_TEST_SUITE_P(States, TeamRunTest, ::testing::Values(WorkersState::shared, WorkersState::everywhere),
                          [](const auto& state) { return std::string(word_of(state.param)); });
 
 TEST_P(TeamRunTest, AnyNumberOfWorkersGivesTheFilesOfOneProcess) {
     (void)train_alone(settings("alone"));
-    for (const size_t workers : {1, 2, 3, 5, 8}) {
+    // One and two have everything anyway.
+    for (const size_t workers :
+         GetParam() == WorkersState::shared ? std::vector<size_t>{3, 8} : std::vector<size_t>{1, 2, 3, 5}) {
         const std::string run = cat("team", workers);
-        const TrainSummary summary = train_by(std::vector<int64_t>(workers, kNeverKilled), settings(run));
+        const TrainSummary summary = train_by(std::vector<Fate>(workers, kNeverKilled), settings(run));
         EXPECT_EQ(summary.step, 5);
         EXPECT_TRUE(summary.validation_after.has_value());
         EXPECT_EQ(weights(run), weights("alone")) << workers << " workers";
@@ -137,7 +80,7 @@ TEST_P(TeamRunTest, ARunThatIsStoppedGoesOnWithOtherWorkersAndWithNone) {
         const auto stop_and_go_on = [&](size_t workers) {
             StopFlag stop{false};
             team_.stop_at = {.call = call, .flag = &stop};
-            const TrainSummary stopped = train_by(std::vector<int64_t>(workers, kNeverKilled), settings(run), stop);
+            const TrainSummary stopped = train_by(std::vector<Fate>(workers, kNeverKilled), settings(run), stop);
             team_.stop_at = {};
             return stopped.end;
         };
@@ -155,15 +98,18 @@ TEST_P(TeamRunTest, AWorkerThatIsKilledAnywhereChangesNoBit) {
     int64_t killed = 0;
     for (int64_t call = 1; call < 160; call += 13) {
         for (const bool has_others : {true, false}) {
+            if (GetParam() == WorkersState::shared && !has_others) {
+                continue;  // it has everything
+            }
             const std::string run = cat("killed-", call, has_others ? "-of-3" : "-alone");
-            (void)train_by(has_others ? std::vector<int64_t>{call, kNeverKilled, kNeverKilled} : std::vector{call},
+            (void)train_by(has_others ? std::vector<Fate>{call, kNeverKilled, kNeverKilled} : std::vector<Fate>{call},
                            settings(run));
             killed += killed_;
             EXPECT_EQ(weights(run), weights("alone")) << run;
             EXPECT_EQ(metrics(run), metrics("alone")) << run;
         }
     }
-    EXPECT_GT(killed, 14) << "most calls come";
+    EXPECT_GT(killed, GetParam() == WorkersState::shared ? 7 : 14) << "most calls come";
 }
 
 // Also while several threads of the leader read what a checkpoint is to hold: none of them goes on waiting for workers.
@@ -193,7 +139,7 @@ TEST_P(TeamRunTest, OneThatJoinsInMidRunTakesPartAndChangesNoBit) {
         for (const int64_t call : {1, 5, 9, 13, 20, 30, 45}) {
             const std::string run = cat("joined-", call, "-of-", workers);
             team_.join_at_call = call;
-            (void)train_by(std::vector<int64_t>(workers, kNeverKilled), settings(run));
+            (void)train_by(std::vector<Fate>(workers, kNeverKilled), settings(run));
             EXPECT_EQ(joined_, 1) << run;
             EXPECT_EQ(weights(run), weights("alone")) << run;
             EXPECT_EQ(metrics(run), metrics("alone")) << run;

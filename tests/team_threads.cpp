@@ -9,14 +9,15 @@
 
 namespace accrue::testing {
 
-// Counts its calls: at one of them its worker dies, the run is told to stop, or another worker comes.
+// Counts its calls: at one of them its worker dies or does not hear a verdict, the run is told to stop, or another worker comes.
 class Threads::MortalLink : public Link {
 public:
-    MortalLink(Threads& threads, Link& link, int64_t last_call, bool is_first)
+    MortalLink(Threads& threads, Link& link, const Fate& fate, bool is_first)
         : threads_(threads),
           link_(link),
-          is_mortal_(last_call >= 0),
-          calls_left_(last_call),
+          fate_(fate),
+          is_mortal_(fate.last_call >= 0),
+          calls_left_(fate.last_call),
           calls_to_stop_(is_first ? threads.options_.stop_at.call : -1),
           calls_to_join_(is_first ? threads.options_.join_at_call : -1) {}
 
@@ -39,7 +40,15 @@ public:
         return count(), link_.agree(place, mine, wishes_to_stop);
     }
     [[nodiscard]] Verdict vote(const CallPlace& place, int64_t attempt, const ExchangeChecks& checks) override {
-        return count(), link_.vote(place, attempt, checks);
+        count();
+        const Verdict verdict = link_.vote(place, attempt, checks);
+        if (fate_.at_vote != Fate::AtVote::nothing && fate_.vote-- == 0) {
+            if (fate_.at_vote == Fate::AtVote::killed_after) {
+                throw Killed();
+            }
+            throw RosterChanged("the verdict was lost on its way");
+        }
+        return verdict;
     }
     void leave() override { link_.leave(); }
     [[nodiscard]] std::string ask(const std::string& subject, const std::string& question) override {
@@ -73,6 +82,7 @@ private:
     }
 
     Link& link_;
+    Fate fate_;
     const bool is_mortal_;
     std::atomic<int64_t> calls_left_;  // batches are loaded by a thread of their own
     std::atomic<int64_t> calls_to_stop_;
@@ -140,8 +150,8 @@ Threads::~Threads() {
 
 void Threads::start(Answers& leader) {
     leader_ = &leader;
-    for (const int64_t death : options_.deaths) {
-        start_one(death);
+    for (const Fate& fate : options_.fates) {
+        start_one(fate);
     }
 }
 
@@ -178,21 +188,21 @@ void Threads::end() {
     }
 }
 
-void Threads::start_one(int64_t death) {
+void Threads::start_one(const Fate& fate) {
     const std::string name = cat("w", all_.size());
     const bool is_first = all_.empty();
-    all_.push_back({.name = name, .end = std::async(std::launch::async, [this, name, death, is_first] {
-                                      work(name, death, is_first);
+    all_.push_back({.name = name, .end = std::async(std::launch::async, [this, name, fate, is_first] {
+                                      work(name, fate, is_first);
                                   })});
 }
 
-void Threads::work(const std::string& name, int64_t death, bool is_first) {
+void Threads::work(const std::string& name, const Fate& fate, bool is_first) {
     InProcessLink link(desk_, *leader_, name);
     if (options_.forges_validation) {
-        ForgingLink forging(*this, link, death, is_first);
+        ForgingLink forging(*this, link, fate, is_first);
         work_for_team(forging, {.name = name});
     } else {
-        MortalLink mortal(*this, link, death, is_first);
+        MortalLink mortal(*this, link, fate, is_first);
         work_for_team(mortal, {.name = name});
     }
 }

@@ -29,10 +29,21 @@ struct StopAt {
     StopFlag* flag = nullptr;
 };
 
+// What becomes of a worker: at which of its calls it dies, or what happens at one of its votes, both counted from 0 on.
+struct Fate {
+    enum class AtVote { nothing, killed_after, verdict_is_lost };
+
+    Fate(int64_t call) : last_call(call) {}  // NOLINT(google-explicit-constructor): most die at a call, or never
+    Fate(AtVote what, int64_t number) : at_vote(what), vote(number) {}
+
+    int64_t last_call = -1;  // never
+    AtVote at_vote = AtVote::nothing;
+    int64_t vote = -1;
+};
 constexpr int64_t kNeverKilled = -1;
 
 struct ThreadsOptions {
-    std::vector<int64_t> deaths;  // for each worker, at which of its calls it dies
+    std::vector<Fate> fates;  // of each worker
     Death death = Death::killed;
     StopAt stop_at = {};
     int64_t join_at_call = -1;  // of the first worker: another one comes, for which that call waits
@@ -62,8 +73,8 @@ private:
         std::future<void> end;
     };
 
-    void start_one(int64_t death);
-    void work(const std::string& name, int64_t death, bool is_first);
+    void start_one(const Fate& fate);
+    void work(const std::string& name, const Fate& fate, bool is_first);
     void wait_for_a_joiner();
 
     CoordinatorDesk& desk_;

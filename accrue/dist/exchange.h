@@ -38,6 +38,14 @@ struct SharedRanges {
         totals;  // of each range that I keep, memory for its elements; of all others nothing
 };
 
+// Bytes that one member has for all others.
+struct GatherSource {
+    int64_t from_rank = 0;
+    int64_t bytes = 0;
+};
+using ReadSource = std::function<void(size_t source, int64_t first, std::span<std::byte> into)>;
+using WriteSource = std::function<void(size_t source, int64_t first, std::span<const std::byte> from)>;
+
 // The members of a roster, connected with each other. Every call is made by all of them in the same order, and waits for all.
 // If one is gone, or silent for longer than the limit, the call throws RosterChanged; a mesh that threw is of no more use.
 class Mesh {
@@ -53,6 +61,11 @@ public:
     [[nodiscard]] virtual ExchangeChecks reduce(const IntegerSums& sums, const SharedRanges& shared, uint64_t seed) = 0;
     // What everybody tells all others, by rank: few bytes.
     [[nodiscard]] virtual std::vector<std::string> tell_all(const std::string& mine) = 0;
+    // What one member tells all others, who wait for it and say nothing meanwhile: for when it may take a while. Few bytes.
+    [[nodiscard]] virtual std::string tell(int64_t from_rank, const std::string& words) = 0;
+    // Bytes of several members to all others: each reads those of its own sources and writes all that come. All must name the same
+    // sources. Whether they came whole is known only at the end: after a throw, what was written is of no use.
+    virtual void gather(std::span<const GatherSource> sources, const ReadSource& read, const WriteSource& write) = 0;
     // Bytes of one member to all others: it reads them and they write them, piece by piece. A receiver that expects another
     // number of bytes than are sent is an Error for everybody. Whether they came whole is known only at the end: after a throw,
     // what was written is of no use.

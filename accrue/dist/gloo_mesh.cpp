@@ -10,6 +10,7 @@
 #include "accrue/dist/gloo_wire.h"
 #include "accrue/dist/lanes.h"
 #include "accrue/dist/range_exchange.h"
+#include "accrue/dist/range_gather.h"
 #include "accrue/dist/sum_exchange.h"
 
 namespace accrue {
@@ -23,7 +24,7 @@ using WriteBytes = std::function<void(int64_t, std::span<const std::byte>)>;
 
 // What members tell each other, so that they do the same.
 struct Notice {
-    enum class Of : uint64_t { connected, add_up, reduce, broadcast, received, words };
+    enum class Of : uint64_t { connected, add_up, reduce, gather, broadcast, received, words };
     Of of = Of::connected;
     uint64_t size = 0;    // members, elements or bytes
     uint64_t detail = 0;  // roster, seed, sender or hash
@@ -36,6 +37,8 @@ std::string words_of(const Notice& notice) {
             return cat("add up ", notice.size, " elements with seed ", notice.detail);
         case Notice::Of::reduce:
             return cat("add up ranges of ", notice.size, " elements with key ", notice.detail);
+        case Notice::Of::gather:
+            return cat("gather ", notice.size, " bytes with key ", notice.detail);
         case Notice::Of::words:
             return "tell all others something";
         case Notice::Of::broadcast:
@@ -53,6 +56,8 @@ public:
                               const std::function<bool(const ExchangeChecks&)>& commits) override;
     [[nodiscard]] ExchangeChecks reduce(const IntegerSums& sums, const SharedRanges& shared, uint64_t seed) override;
     [[nodiscard]] std::vector<std::string> tell_all(const std::string& mine) override;
+    [[nodiscard]] std::string tell(int64_t from_rank, const std::string& words) override;
+    void gather(std::span<const GatherSource> sources, const ReadSource& read, const WriteSource& write) override;
     void broadcast(int64_t from_rank, int64_t bytes, const ReadBytes& read, const WriteBytes& write) override;
     [[nodiscard]] int64_t sent_bytes() const override { return wire_.sent_bytes(); }
 
@@ -64,6 +69,8 @@ private:
     // Everybody's, by rank.
     [[nodiscard]] std::vector<Notice> exchange(const Notice& mine);
     void agree(const Notice& mine);
+    void require_words(size_t rank, const Notice& notice) const;
+    void check_words(int64_t from_rank, const Notice& notice, std::string& told) const;
     void require_undamaged(int64_t from_rank, const Notice& mine);
     [[nodiscard]] uint64_t pass_on(int64_t from_rank, int64_t bytes, const ReadBytes& read, const WriteBytes& write);
 
@@ -73,6 +80,7 @@ private:
     GlooWire wire_;
     SumExchange sums_;
     RangeExchange ranges_;
+    RangeGather gathers_;
     Lanes lanes_;
 };
 
@@ -93,7 +101,8 @@ GlooMesh::GlooMesh(const MeshDevice& device, KeyStore& store, const MeshOptions&
       disturb_(options.disturb),
       wire_(device, store, options),
       sums_(wire_, options),
-      ranges_(wire_, options) {
+      ranges_(wire_, options),
+      gathers_(wire_, options) {
     const Notice mine{.of = Notice::Of::connected,
                       .size = static_cast<uint64_t>(size_),
                       .detail = mix(static_cast<uint64_t>(options.term), static_cast<uint64_t>(options.roster))};
@@ -153,6 +162,31 @@ bool GlooMesh::add_up(const IntegerSums& sums, uint64_t seed,
     return is_written;
 }
 
+Notice notice_of(const std::string& words) {
+    return {.of = Notice::Of::words, .size = words.size(), .detail = hash64_of(std::as_bytes(std::span(words)), 0)};
+}
+
+void GlooMesh::require_words(size_t rank, const Notice& notice) const {
+    if (notice.of != Notice::Of::words) {
+        throw Error(cat("rank ", rank, " is about to ", words_of(notice), ", but rank ", rank_,
+                        " to hear what it tells: all workers must train the same model with the same settings"));
+    }
+    if (notice.size > kMostWordBytes) {
+        throw Error(cat("rank ", rank, " wants to tell ", notice.size, " bytes, which is no message"));
+    }
+}
+
+// What came, before it is used.
+void GlooMesh::check_words(int64_t from_rank, const Notice& notice, std::string& told) const {
+    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(told));
+    if (disturb_) {
+        disturb_({.of = Arrival::Of::words, .from_rank = from_rank, .first = 0, .bytes = bytes});
+    }
+    if (hash64_of(bytes, 0) != notice.detail) {
+        throw RosterChanged(cat("words were damaged on the way from rank ", from_rank, " to rank ", rank_));
+    }
+}
+
 // What members must have alike to reduce: which ranges there are, and who keeps them.
 uint64_t key_of(const SharedRanges& shared, uint64_t seed) {
     uint64_t key = seed;
@@ -166,14 +200,69 @@ uint64_t key_of(const SharedRanges& shared, uint64_t seed) {
     return key;
 }
 
+// A message that comes before its receiver waits for it would keep a thread of that one busy.
+std::string GlooMesh::tell(int64_t from_rank, const std::string& words) {
+    std::string told = words;
+    or_close([&] {
+        Notice notice = notice_of(words);
+        if (rank_ == from_rank) {
+            std::vector<std::unique_ptr<Message>> messages;
+            for (int64_t rank = 0; rank < size_; ++rank) {
+                if (rank != rank_) {
+                    messages.push_back(wire_.send(rank, std::as_bytes(std::span(&notice, 1))));
+                    if (!words.empty()) {
+                        messages.push_back(wire_.send(rank, std::as_bytes(std::span(words))));
+                    }
+                }
+            }
+            for (auto& message : messages) {
+                wait_for(message);
+            }
+            return;
+        }
+        wire_.receive(from_rank, std::as_writable_bytes(std::span(&notice, 1)))->wait();
+        require_words(static_cast<size_t>(from_rank), notice);
+        told.resize(notice.size);
+        if (!told.empty()) {
+            wire_.receive(from_rank, std::as_writable_bytes(std::span(told)))->wait();
+        }
+        check_words(from_rank, notice, told);
+    });
+    return told;
+}
+
+std::string words_with(const std::vector<uint64_t>& numbers) {
+    return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(uint64_t)};
+}
+
+void GlooMesh::gather(std::span<const GatherSource> sources, const ReadSource& read, const WriteSource& write) {
+    uint64_t key = sources.size();
+    int64_t bytes = 0;
+    for (const GatherSource& source : sources) {
+        key = mix(key, static_cast<uint64_t>(source.from_rank), static_cast<uint64_t>(source.bytes));
+        bytes += source.bytes;
+    }
+    agree({.of = Notice::Of::gather, .size = static_cast<uint64_t>(bytes), .detail = key});
+    std::vector<uint64_t> hashes;
+    or_close([&] { hashes = gathers_.gather(sources, read, write); });
+    const std::vector<std::string> told = tell_all(words_with(hashes));
+    for (size_t rank = 0; rank < told.size(); ++rank) {
+        for (size_t source = 0; source < sources.size(); ++source) {
+            const size_t place = source * sizeof(uint64_t);
+            const std::string& sent = told[static_cast<size_t>(sources[source].from_rank)];
+            if (size_ > 1 && told[rank].compare(place, sizeof(uint64_t), sent, place, sizeof(uint64_t)) != 0) {
+                throw RosterChanged(
+                    cat("state was damaged on the way from rank ", sources[source].from_rank, " to rank ", rank));
+            }
+        }
+    }
+}
+
 ExchangeChecks GlooMesh::reduce(const IntegerSums& sums, const SharedRanges& shared, uint64_t seed) {
     agree({.of = Notice::Of::reduce, .size = static_cast<uint64_t>(sums.elements), .detail = key_of(shared, seed)});
     RangeExchange::Checks mine;
     or_close([&] { mine = ranges_.add_up(sums, shared, seed); });
-    const auto bytes_of = [](const std::vector<uint64_t>& checks) {
-        return std::string(reinterpret_cast<const char*>(checks.data()), checks.size() * sizeof(uint64_t));
-    };
-    const std::vector<std::string> told = tell_all(bytes_of(mine.total));
+    const std::vector<std::string> told = tell_all(words_with(mine.total));
     ExchangeChecks checks{.given = std::vector<uint64_t>(static_cast<size_t>(size_)),
                           .total = std::vector<uint64_t>(static_cast<size_t>(size_))};
     for (size_t range = 0; range < shared.ranges.size(); ++range) {
@@ -190,52 +279,33 @@ ExchangeChecks GlooMesh::reduce(const IntegerSums& sums, const SharedRanges& sha
 }
 
 std::vector<std::string> GlooMesh::tell_all(const std::string& mine) {
-    const Notice of_mine{
-        .of = Notice::Of::words, .size = mine.size(), .detail = hash64_of(std::as_bytes(std::span(mine)), 0)};
-    const std::vector<Notice> notices = exchange(of_mine);
+    const std::vector<Notice> notices = exchange(notice_of(mine));
     std::vector<std::string> told(static_cast<size_t>(size_));
     for (size_t rank = 0; rank < told.size(); ++rank) {
-        if (notices[rank].of != Notice::Of::words) {
-            throw Error(cat("rank ", rank, " is about to ", words_of(notices[rank]), ", but rank ", rank_, " to ",
-                            words_of(of_mine), ": all workers must train the same model with the same settings"));
-        }
-        if (notices[rank].size > kMostWordBytes) {
-            throw Error(cat("rank ", rank, " wants to tell ", notices[rank].size, " bytes, which is no message"));
-        }
+        require_words(rank, notices[rank]);
         told[rank].resize(notices[rank].size);
     }
     or_close([&] {
         std::vector<std::unique_ptr<Message>> messages;
-        for (size_t rank = 0; rank < told.size(); ++rank) {
-            if (static_cast<int64_t>(rank) == rank_) {
-                continue;
+        for (int64_t rank = 0; rank < size_; ++rank) {
+            std::string& theirs = told[static_cast<size_t>(rank)];
+            if (rank != rank_ && !theirs.empty()) {
+                messages.push_back(wire_.receive(rank, std::as_writable_bytes(std::span(theirs))));
             }
-            if (!told[rank].empty()) {
-                messages.push_back(
-                    wire_.receive(static_cast<int64_t>(rank), std::as_writable_bytes(std::span(told[rank]))));
-            }
-            if (!mine.empty()) {
-                messages.push_back(wire_.send(static_cast<int64_t>(rank), std::as_bytes(std::span(mine))));
+            if (rank != rank_ && !mine.empty()) {
+                messages.push_back(wire_.send(rank, std::as_bytes(std::span(mine))));
             }
         }
         for (auto& message : messages) {
             wait_for(message);
         }
-        for (size_t rank = 0; rank < told.size(); ++rank) {
-            if (static_cast<int64_t>(rank) == rank_) {
-                told[rank] = mine;
-                continue;
-            }
-            const std::span<std::byte> bytes = std::as_writable_bytes(std::span(told[rank]));
-            if (disturb_) {
-                disturb_(
-                    {.of = Arrival::Of::words, .from_rank = static_cast<int64_t>(rank), .first = 0, .bytes = bytes});
-            }
-            if (hash64_of(bytes, 0) != notices[rank].detail) {
-                throw RosterChanged(cat("words were damaged on the way from rank ", rank, " to rank ", rank_));
+        for (int64_t rank = 0; rank < size_; ++rank) {
+            if (rank != rank_) {
+                check_words(rank, notices[static_cast<size_t>(rank)], told[static_cast<size_t>(rank)]);
             }
         }
     });
+    told[static_cast<size_t>(rank_)] = mine;
     return told;
 }
 

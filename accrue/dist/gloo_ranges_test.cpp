@@ -119,9 +119,47 @@ TEST_P(GlooRangesTest, EverybodyHearsWhatAllTell) {
             ASSERT_EQ(std::ssize(told), size());
             for (int64_t each = 0; each < size(); ++each) {
                 EXPECT_EQ(told[static_cast<size_t>(each)], words_of(each));
+                EXPECT_EQ(mesh->tell(each, each == rank ? words_of(rank) : ""), words_of(each));
             }
         }
     }));
+}
+
+// Of owners with several sources, with none, and with nothing in them.
+TEST_P(GlooRangesTest, EverybodyGathersWhatOwnersHave) {
+    const int64_t last = size() - 1;
+    const std::vector<GatherSource> sources = {{0, 9'000'001}, {last, 17}, {0, 0}, {last, 5'000'000}, {size() / 2, 1}};
+    const auto value_at = [](size_t source, int64_t place) {
+        return static_cast<std::byte>(mix(source, static_cast<uint64_t>(place)));
+    };
+    std::vector<int64_t> sent(static_cast<size_t>(size()));
+    expect_all_done(in_roster(size(), [&](int64_t rank, std::unique_ptr<Mesh>& mesh) {
+        std::vector<int64_t> came(sources.size());
+        mesh->gather(
+            sources,
+            [&](size_t source, int64_t first, std::span<std::byte> into) {
+                EXPECT_EQ(sources[source].from_rank, rank);
+                for (size_t i = 0; i < into.size(); ++i) {
+                    into[i] = value_at(source, first + static_cast<int64_t>(i));
+                }
+            },
+            [&](size_t source, int64_t first, std::span<const std::byte> from) {
+                EXPECT_NE(sources[source].from_rank, rank);
+                EXPECT_EQ(first, came[source]) << "in order";
+                came[source] += std::ssize(from);
+                EXPECT_EQ(from.front(), value_at(source, first));
+                EXPECT_EQ(from.back(), value_at(source, first + std::ssize(from) - 1));
+            });
+        for (size_t source = 0; source < sources.size(); ++source) {
+            EXPECT_EQ(came[source], sources[source].from_rank == rank ? 0 : sources[source].bytes);
+        }
+        sent[static_cast<size_t>(rank)] = mesh->sent_bytes();
+    }));
+    int64_t all = 0;
+    for (const int64_t bytes : sent) {
+        all += bytes;
+    }
+    EXPECT_NEAR(static_cast<double>(all), 14e6 * static_cast<double>(size() - 1), 1e5);
 }
 
 // A member, and an owner of whose range it holds something else than was given.
@@ -185,6 +223,27 @@ TEST(GlooRangeFaultsTest, AChangedCopyShowsToTheSecondKeeper) {
         EXPECT_EQ(wrong_after({.of = Arrival::Of::total, .from_rank = 1, .to_rank = 2, .change = change}),
                   name == "nothing" ? WrongRanges{} : range_1_at_2)
             << name;
+    }
+}
+
+TEST(GlooRangeFaultsTest, DamagedWeightsAreRefusedByEverybody) {
+    MemoryStore store;
+    const auto outcomes = each_in_a_thread(3, [&](int64_t rank) {
+        const auto disturb = [&](const Arrival& arrival) {
+            if (rank == 2 && arrival.of == Arrival::Of::state && arrival.from_rank == 1) {
+                arrival.bytes.back() ^= std::byte{1};
+            }
+        };
+        const MeshDevice device;
+        const auto mesh = connect_mesh(device, store, {.rank = rank, .size = 3, .disturb = disturb});
+        mesh->gather(
+            std::vector<GatherSource>{{0, 100}, {1, 5'000'000}},
+            [](size_t, int64_t, std::span<std::byte> into) { std::ranges::fill(into, std::byte{7}); },
+            [](size_t, int64_t, std::span<const std::byte>) {});
+    });
+    for (const Outcome& outcome : outcomes) {
+        EXPECT_EQ(outcome, Outcome::As::roster_changed);
+        EXPECT_EQ(outcome.message, "state was damaged on the way from rank 1 to rank 2");
     }
 }
 

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "accrue/accumulate/norm_of_ranges.h"
-#include "accrue/base/clock.h"
 #include "accrue/base/random.h"
 
 namespace accrue {
@@ -46,13 +45,11 @@ Agreement LinkedWorkers::agree(const GrainLedger& mine, Wish wish) {
 
 template <class Attempt>
 void LinkedWorkers::until_committed(const Attempt& attempt) {
-    const auto start = Clock::now();
-    const int64_t sent_before = mesh_->sent_bytes();
     for (int64_t number = 0;; ++number) {
         const Verdict verdict =
             attempt(number, mix(kChecks, static_cast<uint64_t>(record_.step), static_cast<uint64_t>(number)));
         if (verdict.commits) {
-            break;
+            return;
         }
         if (number + 1 == kMostAttempts) {
             throw Error(cat("step ", record_.step, ": the workers' sums were changed on their way ", kMostAttempts,
@@ -60,8 +57,6 @@ void LinkedWorkers::until_committed(const Attempt& attempt) {
                             "). Look at that machine's memory and network, then go on with accrue train --resume."));
         }
     }
-    totals_.seconds += seconds_since(start);
-    totals_.sent_bytes += mesh_->sent_bytes() - sent_before;
 }
 
 void LinkedWorkers::exchange(GradientSum& sum, Total total) {
@@ -73,13 +68,15 @@ void LinkedWorkers::exchange(GradientSum& sum, Total total) {
                                        sum.write_integers(first, from);
                                    }
                                }};
-    until_committed([&](int64_t attempt, uint64_t seed) {
-        Verdict verdict;
-        (void)mesh_->add_up(sums, seed, [&](const ExchangeChecks& checks) {
-            verdict = link_.vote(membership_.next_call(), attempt, checks);
-            return verdict.commits;
+    count([&] {
+        until_committed([&](int64_t attempt, uint64_t seed) {
+            Verdict verdict;
+            (void)mesh_->add_up(sums, seed, [&](const ExchangeChecks& checks) {
+                verdict = link_.vote(membership_.next_call(), attempt, checks);
+                return verdict.commits;
+            });
+            return verdict;
         });
-        return verdict;
     });
 }
 
@@ -102,12 +99,14 @@ void LinkedWorkers::add_to_keepers(GradientSum& sum) {
                            .read = [&sum](int64_t first, std::span<int64_t> into) { sum.read_integers(first, into); },
                            .write = {}};
     const Roster& roster = membership_.roster();
-    until_committed([&](int64_t attempt, uint64_t seed) {
-        voted_.reset();
-        const ExchangeChecks checks = mesh_->reduce(sums, *shared_, seed);
-        norm_ = norm_of(sum);
-        voted_ = {.term = roster.term, .roster = roster.number, .step = record_.step, .attempt = attempt};
-        return link_.vote(membership_.next_call(), attempt, checks);
+    count([&] {
+        until_committed([&](int64_t attempt, uint64_t seed) {
+            voted_.reset();
+            const ExchangeChecks checks = mesh_->reduce(sums, *shared_, seed);
+            norm_ = norm_of(sum);
+            voted_ = {.term = roster.term, .roster = roster.number, .step = record_.step, .attempt = attempt};
+            return link_.vote(membership_.next_call(), attempt, checks);
+        });
     });
     take_voted(sum);
 }

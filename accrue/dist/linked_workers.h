@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "accrue/base/clock.h"
 #include "accrue/dist/link.h"
 #include "accrue/dist/workers.h"
 
@@ -52,6 +53,15 @@ public:
     void use(Mesh& mesh) { mesh_ = &mesh; }
     [[nodiscard]] Workers workers() { return {.assignment = *this, .reducer = *this}; }
     [[nodiscard]] const ExchangeTotals& totals() const { return totals_; }
+    // What belongs to an exchange and is done by others in the mesh counts too.
+    template <class Work>
+    void count(const Work& work) {
+        const auto start = Clock::now();
+        const int64_t sent_before = mesh_->sent_bytes();
+        work();
+        totals_.seconds += seconds_since(start);
+        totals_.sent_bytes += mesh_->sent_bytes() - sent_before;
+    }
 
     void begin(const WindowRecord& window, const GrainLedger& mine) override;
     [[nodiscard]] std::vector<int64_t> next(int64_t most) override;

@@ -10,7 +10,7 @@ Packet relayed(Mesh& mesh, int64_t rank, Packet packet) {
         packet.words["relayed_bytes"] = packet.bytes.size();
     }
     const std::string words = rank == 0 ? encoded({.words = packet.words}) : std::string();
-    packet.words = decoded(mesh.tell_all(words).front()).words;
+    packet.words = decoded(mesh.tell(0, words)).words;
     packet.bytes.resize(packet.words.at("relayed_bytes").get<size_t>());
     if (!packet.bytes.empty()) {
         const std::span<std::byte> all = std::as_writable_bytes(std::span(packet.bytes));

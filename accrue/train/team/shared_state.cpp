@@ -217,29 +217,41 @@ int64_t moment_bytes_of(Engine& engine, int64_t range) {
 
 }  // namespace
 
-// A range that has a keeper without it goes round.
+// Each range that has a keeper without it.
 void SharedState::hand_on_moments(Mesh& mesh, const std::vector<std::vector<int64_t>>& held) {
+    std::vector<int64_t> lacking;
+    std::vector<std::vector<std::span<std::byte>>> pieces;
+    std::vector<GatherSource> sources;
     for (int64_t range = 0; range < sharing_.ranges; ++range) {
-        const std::vector<int64_t>& keepers = keepers_[static_cast<size_t>(range)];
-        const bool is_lacking = std::ranges::any_of(keepers, [&](int64_t keeper) {
+        const bool is_lacking = std::ranges::any_of(keepers_[static_cast<size_t>(range)], [&](int64_t keeper) {
             const auto& has = held[static_cast<size_t>(keeper)];
             return std::ranges::find(has, range) == has.end();
         });
-        if (!is_lacking) {
-            continue;
+        if (is_lacking) {
+            lacking.push_back(range);
+            pieces.push_back(moments_in(engine_, range));
+            sources.push_back({.from_rank = owner_of(range), .bytes = moment_bytes_of(engine_, range)});
         }
-        const auto pieces = moments_in(engine_, range);
-        const bool takes = !pieces.empty() && !held_.contains(range);
-        mesh.broadcast(
-            owner_of(range), moment_bytes_of(engine_, range),
-            [&](int64_t first, std::span<std::byte> into) { download_pieces(engine_.kernels, pieces, first, into); },
-            [&](int64_t first, std::span<const std::byte> from) {
-                if (takes) {
-                    upload_pieces(engine_.kernels, pieces, first, from);
-                }
-            });
-        const auto by_place = engine_.optimizer->kept().by_place();
-        if (std::ranges::find(by_place, range) != by_place.end()) {
+    }
+    if (lacking.empty()) {
+        return;
+    }
+    mesh.gather(
+        sources,
+        [&](size_t number, int64_t first, std::span<std::byte> into) {
+            download_pieces(engine_.kernels, pieces[number], first, into);
+        },
+        [&](size_t number, int64_t first, std::span<const std::byte> from) {
+            if (!held_.contains(lacking[number])) {
+                upload_pieces(engine_.kernels, pieces[number], first, from);
+            }
+        });
+    hold_all_kept();
+}
+
+void SharedState::hold_all_kept() {
+    for (const int64_t range : engine_.optimizer->kept().by_place()) {
+        if (range != KeptMoments::kNone) {
             held_.insert(range);
         }
     }
@@ -259,25 +271,30 @@ std::vector<std::span<std::byte>> SharedState::weights_in(int64_t range) const {
 }
 
 void SharedState::hand_on_weights(Mesh& mesh, const std::set<int64_t>& computed) {
+    std::vector<std::vector<std::span<std::byte>>> ranges;
+    std::vector<GatherSource> sources;
     for (int64_t range = 0; range < sharing_.ranges; ++range) {
-        const auto pieces = weights_in(range);
-        mesh.broadcast(
-            owner_of(range), size_of(pieces),
-            [&](int64_t first, std::span<std::byte> into) { download_pieces(engine_.kernels, pieces, first, into); },
-            [&](int64_t first, std::span<const std::byte> from) {
-                if (!computed.contains(range)) {
-                    upload_pieces(engine_.kernels, pieces, first, from);
-                    return;
-                }
-                std::vector<std::byte> mine(from.size());
-                download_pieces(engine_.kernels, pieces, first, mine);
-                if (!std::ranges::equal(mine, from)) {
-                    throw Error(cat("step ", engine_.state.step, ": this worker has other weights of range ", range,
-                                    " than worker ", owner_of(range),
-                                    " of its roster: bits differ. Look at the memory of both."));
-                }
-            });
+        ranges.push_back(weights_in(range));
+        sources.push_back({.from_rank = owner_of(range), .bytes = size_of(ranges.back())});
     }
+    mesh.gather(
+        sources,
+        [&](size_t range, int64_t first, std::span<std::byte> into) {
+            download_pieces(engine_.kernels, ranges[range], first, into);
+        },
+        [&](size_t range, int64_t first, std::span<const std::byte> from) {
+            if (!computed.contains(static_cast<int64_t>(range))) {
+                upload_pieces(engine_.kernels, ranges[range], first, from);
+                return;
+            }
+            std::vector<std::byte> mine(from.size());
+            download_pieces(engine_.kernels, ranges[range], first, mine);
+            if (!std::ranges::equal(mine, from)) {
+                throw Error(cat("step ", engine_.state.step, ": this worker has other weights of range ", range,
+                                " than the member of its roster with rank ", sources[range].from_rank,
+                                ", from the same sums: bits differ. Look at the memory of both machines."));
+            }
+        });
     engine_.refresh_copy();
 }
 
@@ -297,7 +314,7 @@ void SharedState::hand_on_frozen(Mesh& mesh, int64_t from_rank) {
 }
 
 void SharedState::gather_weights(Mesh& mesh) {
-    hand_on_weights(mesh, held_);
+    linked_.count([&] { hand_on_weights(mesh, held_); });
     is_whole_ = true;
 }
 
@@ -320,11 +337,7 @@ bool SharedState::begin(int64_t rank, int64_t members) {
 }
 
 void SharedState::complete() {
-    for (const int64_t range : engine_.optimizer->kept().by_place()) {
-        if (range != KeptMoments::kNone) {
-            held_.insert(range);
-        }
-    }
+    hold_all_kept();
     engine_.refresh_copy();
     is_whole_ = true;
 }

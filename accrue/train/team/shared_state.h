@@ -17,7 +17,7 @@ namespace accrue {
 // The part of a run's state that this worker keeps, where workers share it: the moments of some ranges. Weights and sums are
 // everywhere. A range stands at a window, like all that this worker has: at the engine's step.
 //
-// Rules, each of which a test breaks without:
+// Rules:
 // - Update n of a range comes only onto n - 1, from sums that all its keepers hold and whose checks add up.
 // - Whoever has voted keeps what an update needs until it knows that all have made it: if any member stands at n, then n counts,
 //   and whoever voted on the same exchange makes the update too, when they meet again.
@@ -66,6 +66,7 @@ private:
     [[nodiscard]] std::optional<PartPlace> place_of(int64_t part) const;
     [[nodiscard]] std::string status(bool has_state) const;
     void keep(RangeKeepers keepers, int64_t rank);
+    void hold_all_kept();
     void hand_on_moments(Mesh& mesh, const std::vector<std::vector<int64_t>>& held);
     // Of what this worker has computed itself, everybody's must be the same.
     void hand_on_weights(Mesh& mesh, const std::set<int64_t>& computed);
