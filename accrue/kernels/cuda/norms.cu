@@ -296,8 +296,7 @@ struct NormBackwardArgs {
     int64_t runs = 0;   // of a row
     int64_t width = 0;
     int64_t team_warps = 0;
-    const RowSegment* segments = nullptr;
-    int64_t segment_count = 0;
+    RowTable rows = {};
     float* partials = nullptr;
     int64_t sums_gain = 0;  // 1: wanted
     int64_t sums_bias = 0;
@@ -445,7 +444,7 @@ __global__ void __launch_bounds__(groups == 1 ? 192 : 512, groups == 1 ? 3 : 1) 
     constexpr bool kVectors = !kIsAny<In>;
     auto* const of_teams = reinterpret_cast<float*>(dynamic_shared());
     __shared__ RunSums of_warps[2][kAtOnce][kMostWarps];
-    const Piece piece = piece_of(args.segments, args.segment_count, blockIdx.x);
+    const Piece piece = piece_of(args.rows, blockIdx.x);
     if (piece.rows == 0) {
         return;
     }
@@ -609,7 +608,7 @@ constexpr int kWideTile = 256;
 template <Norm norm>
 __global__ void __launch_bounds__(kWideTile) sum_wide_columns(NormBackwardArgs args) {
     const auto tiles = static_cast<uint32_t>((args.width + kWideTile - 1) / kWideTile);
-    const Piece piece = piece_of(args.segments, args.segment_count, blockIdx.x / tiles);
+    const Piece piece = piece_of(args.rows, blockIdx.x / tiles);
     const int64_t column = static_cast<int64_t>(blockIdx.x % tiles) * kWideTile + threadIdx.x;
     if (piece.rows == 0 || column >= args.width) {
         return;
@@ -727,22 +726,16 @@ struct Backward {
     }
 };
 
-void note_segments(Tape& tape, const RowSegments& rows, NormBackwardArgs& args) {
-    args.segments = tape.constant(std::span<const RowSegment>(rows.segments));
-    args.segment_count = std::ssize(rows.segments);
-}
-
 template <Norm norm>
 void launch_wide(Tape& tape, const Backward& call, NormBackwardArgs args) {
     const RowSegments rows = segments_of_sums(call.sums.tensors() == 0 ? std::span<const RowRange>() : call.grains);
     if (!rows.segments.empty()) {
-        note_segments(tape, rows, args);
+        args.rows = table_of(tape, rows);
         tape.launch(sum_wide_columns<norm>,
                     {.blocks = dim3(static_cast<uint32_t>(rows.blocks() * divided_up(args.width, kWideTile))),
                      .threads = kWideTile},
                     args);
-        args.segments = nullptr;
-        args.segment_count = 0;
+        args.rows = {};
     }
     tape.launch(wide_norm_backward<norm>, {.blocks = dim3(static_cast<uint32_t>(args.items)), .threads = kWideThreads},
                 args);
@@ -754,7 +747,7 @@ void launch_fused(Tape& tape, const Backward& call, NormBackwardArgs args) {
                                                       : segments_of_rows(call.input.rows, call.grains);
     const TeamShape team = backward_shape(args.width);
     args.team_warps = team.warps;
-    note_segments(tape, rows, args);
+    args.rows = table_of(tape, rows);
     if (call.has_whole_groups()) {
         launch_typed<norm>(tape, args, team, rows.blocks(), call.d_output.dtype, call.input.dtype);
     } else {
