@@ -275,9 +275,8 @@ void launch_gelu_backward_summed(Context& context, const op::GeluGrad& call, Scr
     const RowSegments rows = segments_of_rows(call.d_input.rows, call.grains);
     const ColumnSums cut = context.totals.room(context, scratch, columns, 1, call.grains);
     const Grid grid = grid_of(rows.blocks(), columns, kSummingThreads);
-    const SummedGradArgs args{.grad = args_of(call, grid.tiles),
-                              .rows = table_of(context.tape, rows),
-                              .partials = cut.partials};
+    const SummedGradArgs args{
+        .grad = args_of(call, grid.tiles), .rows = table_of(context.tape, rows), .partials = cut.partials};
     const auto in_groups = [&](const AnyConstView& view) {
         return view.dtype == call.d_input.dtype && columns % kGroup == 0 && has_vectors(view, kGroup);
     };
