@@ -99,15 +99,18 @@ __global__ void __launch_bounds__(kWideTile) sum_wide_columns(NormBackwardArgs a
 }
 
 template <Norm norm, class Out, class In, int groups>
-void launch_norm_backward(Tape& tape, const NormBackwardArgs& args, const TeamShape& team, int64_t blocks) {
-    Shape shape{.blocks = dim3(static_cast<uint32_t>(blocks)), .threads = team.threads()};
-    if constexpr (groups <= 2) {
+void launch_norm_backward(Tape& tape, const NormBackwardArgs& args, TeamShape team, int64_t blocks) {
+    Shape shape{.blocks = dim3(static_cast<uint32_t>(blocks))};
+    if constexpr (groups <= 2 && !kIsAny<In>) {
         if (team.warps > 1 && team.teams > 1) {
+            shape.threads = team.threads();
             shape.shared_bytes = SharedTotals<groups>::bytes(32 * team.warps);
             tape.launch(norm_backward<norm, Out, In, groups, true>, shape, args);
             return;
         }
     }
+    team.teams = team.warps > 1 ? 1 : team.teams;  // elements one by one: in no turns
+    shape.threads = team.threads();
     shape.shared_bytes = bytes_of_teams<groups>(team.teams);
     tape.launch(norm_backward<norm, Out, In, groups, false>, shape, args);
 }
