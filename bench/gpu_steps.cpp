@@ -129,6 +129,7 @@ int run(const Request& request) {
                1000 * median * static_cast<double>(request.micro_batch) / static_cast<double>(request.samples),
                1000 * seconds.front(), 1000 * seconds.back(), 1000 * host,
                static_cast<double>(arena.high_water_bytes()) / 0x1p30, loss, replays, hash.substr(0, 16));
+    fmt::print("    {}, {}\n", kernels->description(), kernels->numerics());
     if (request.parts) {
         Stopwatch watch(*kernels);
         (void)step();

@@ -15,6 +15,8 @@ namespace {
 
 // Blocks change from kept to recomputed in so many steps: each is a dry run, and finer ones save little.
 constexpr int64_t kMixtures = 12;
+// A window must be so much faster where gradients of grains wait than where none does, or a run does without.
+constexpr double kGainOfWaiting = 1.045;
 constexpr std::array<int64_t, 3> kLossRows = {Choices::kLossRows, 128, 32};
 // Logits in the place of their gradients take nothing, however many rows they are.
 constexpr std::array<int64_t, 1> kLossRowsInPlace = {Choices::kLossRows};
@@ -180,10 +182,20 @@ void Planner::note_bus(Plan& plan) const {
     plan.bus.update = 3 * sums + moments;
 }
 
+// Gradients that wait take four bytes a parameter and grain. With small grains that spares a good part of the time; a grain of
+// 8,192 tokens and more takes so long by itself that memory is better left to others.
 Plan Planner::unlimited() {
     Choices choices = choices_of(settings_, blocks_);
+    const int64_t grains = micro_batch_choices().front();
+    Plan plan = plan_of(choices, grains);
     choices.waiting_grains = waiting_choices().front();
-    return plan_of(choices, micro_batch_choices().front());
+    if (choices.waiting_grains == 0) {
+        return plan;
+    }
+    Plan waiting = plan_of(choices, grains);
+    const Rates rates = Rates::typical(settings_, threads_);
+    const double gain = plan.window_seconds(window_grains_, rates) / waiting.window_seconds(window_grains_, rates);
+    return gain < kGainOfWaiting ? plan : waiting;
 }
 
 // All that the device gains by, a quarter of it, none; never more than the window has. Sums on the host are the dearer the

@@ -53,6 +53,31 @@ TEST(PlannerTest, WithoutLimitsNothingIsRecomputedAndAbout1024RowsPassTogether) 
     EXPECT_EQ(planner.window_tokens(), 32 * kTokens);
 }
 
+// What a run on a GPU takes whose memory is no concern.
+Plan plan_on_gpu(const std::string& preset, int64_t samples, int64_t grain_samples) {
+    Settings settings;
+    settings.window = {.samples = samples, .grain_samples = grain_samples, .micro_batch_grains = 1};
+    settings.compute.device = DeviceKind::cuda;
+    settings.compute.recompute = Recompute::nothing;
+    return Planner(settings, known_families().preset(preset), 1024, kThreads).unlimited();
+}
+
+TEST(PlannerTest, GradientsWaitWhereThatSparesMuchTime) {
+    EXPECT_EQ(plan_on_gpu("gpt2-124m", 64, 1).choices.waiting_grains, 8);
+    EXPECT_EQ(plan_on_gpu("gpt2-124m", 64, 4).choices.waiting_grains, 8);
+    EXPECT_EQ(plan_on_gpu("llama-1.5b", 16, 1).choices.waiting_grains, 8);
+}
+
+// PyTorch 2.11, compiled, takes 15.74 GiB for the same micro-batch of the first (bench/results/against_pytorch-gpu.json).
+TEST(PlannerTest, LargeGrainsLeaveTheMemoryToOthers) {
+    const Plan llama = plan_on_gpu("llama-350m", 32, 8);
+    EXPECT_EQ(llama.choices.waiting_grains, 0);
+    EXPECT_LT(static_cast<double>(llama.arena_bytes), 15.74 * 0x1p30);
+    EXPECT_EQ(plan_on_gpu("llama-350m", 256, 8).choices.waiting_grains, 0);
+    EXPECT_EQ(plan_on_gpu("llama-1.5b", 16, 8).choices.waiting_grains, 0);
+    EXPECT_EQ(plan_on_gpu("gpt2-124m", 64, 8).choices.waiting_grains, 0);
+}
+
 TEST(PlannerTest, OnTheFrontierLessMemoryCostsMoreTime) {
     Planner planner(small_job(), small_model(), kTokens, kThreads);
     const Rates rates = Rates::typical(planner.settings(), kThreads);

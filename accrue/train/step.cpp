@@ -141,6 +141,7 @@ void update_weights(Engine& engine, std::optional<double> norm_of_all, StepRepor
     report.clipped = clip < 1;
     report.grains = grain_statistics(ledger, norm);
     engine.optimizer->update(mean.scaled(clip), {.rate = report.rate, .beta2 = report.beta2}, engine.weights);
+    engine.kernels.submit();  // a device updates while the host prepares what comes next
     if (engine.sum.kind() == SumKind::exact) {
         engine.state.units = engine.sum.units().next(ledger.largest());
     }

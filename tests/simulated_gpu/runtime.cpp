@@ -56,6 +56,7 @@ int64_t kernels_run = 0;
 uint64_t events_timed = 0;
 uint64_t order_of_streams = properties().order;
 constexpr size_t kSharedWithoutAsking = 48 * 1024;
+constexpr int kMultiprocessors = 34;
 // Of a block, for kernels that asked for more than the usual.
 std::map<const void*, size_t>& allowed_shared_bytes() {
     static std::map<const void*, size_t> allowed;
@@ -191,7 +192,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* result, int /*device*/) {
     result->major = properties().architecture / 10;
     result->minor = properties().architecture % 10;
     result->totalGlobalMem = static_cast<size_t>(properties().memory_mib) << 20;
-    result->multiProcessorCount = 4;
+    result->multiProcessorCount = kMultiprocessors;
     return answer();
 }
 
@@ -204,7 +205,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int /*device
             *value = properties().architecture % 10;
             return answer();
         case cudaDevAttrMultiProcessorCount:
-            *value = 4;
+            *value = kMultiprocessors;
             return answer();
         case cudaDevAttrMaxSharedMemoryPerBlockOptin:
             *value = static_cast<int>(most_shared_bytes());

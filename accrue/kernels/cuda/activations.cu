@@ -133,8 +133,7 @@ __global__ void __launch_bounds__(kMostThreads) gelu_backward(GradArgs args) {
 
 struct SummedGradArgs {
     GradArgs grad;
-    const RowSegment* segments = nullptr;
-    int64_t segment_count = 0;
+    RowTable rows = {};
     float* partials = nullptr;
 };
 
@@ -175,7 +174,7 @@ __device__ inline void gelu_backward_rows(const GradArgs& args, int64_t row, con
 template <class T>
 __global__ void __launch_bounds__(kSummingThreads) gelu_backward_summed(SummedGradArgs args) {
     const Place at = place_of(args.grad.tiles);
-    const Piece piece = piece_of(args.segments, args.segment_count, at.row);
+    const Piece piece = piece_of(args.rows, at.row);
     if (piece.rows == 0 || at.left <= 0) {
         return;
     }
@@ -276,10 +275,8 @@ void launch_gelu_backward_summed(Context& context, const op::GeluGrad& call, Scr
     const RowSegments rows = segments_of_rows(call.d_input.rows, call.grains);
     const ColumnSums cut = context.totals.room(context, scratch, columns, 1, call.grains);
     const Grid grid = grid_of(rows.blocks(), columns, kSummingThreads);
-    const SummedGradArgs args{.grad = args_of(call, grid.tiles),
-                              .segments = context.tape.constant(std::span<const RowSegment>(rows.segments)),
-                              .segment_count = std::ssize(rows.segments),
-                              .partials = cut.partials};
+    const SummedGradArgs args{
+        .grad = args_of(call, grid.tiles), .rows = table_of(context.tape, rows), .partials = cut.partials};
     const auto in_groups = [&](const AnyConstView& view) {
         return view.dtype == call.d_input.dtype && columns % kGroup == 0 && has_vectors(view, kGroup);
     };

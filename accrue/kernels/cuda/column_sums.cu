@@ -22,8 +22,7 @@ constexpr int64_t kMostThreads = 256;
 
 struct SumArgs {
     Source values;
-    const RowSegment* segments = nullptr;
-    int64_t segment_count = 0;
+    RowTable rows = {};
     float* partials = nullptr;
     int64_t columns = 0;
     int64_t tiles = 0;  // of columns
@@ -50,7 +49,7 @@ __device__ inline void add_rows(const Source& source, int64_t place, int64_t lef
 template <class T>
 __global__ void __launch_bounds__(kMostThreads) sum_columns(SumArgs args) {
     const auto tiles = static_cast<uint32_t>(args.tiles);
-    const Piece piece = piece_of(args.segments, args.segment_count, blockIdx.x / tiles);
+    const Piece piece = piece_of(args.rows, blockIdx.x / tiles);
     const int64_t tile = blockIdx.x % tiles;
     const int64_t column = (tile * blockDim.x + threadIdx.x) * kColumnsPerThread;
     const int64_t left = args.columns - column;
@@ -117,6 +116,29 @@ int64_t RowSegments::blocks() const {
     return alike ? exact : std::min(rows / 4 + count, rows / 32 + kMoreThanLarge * count);
 }
 
+// Blocks beyond the last segment are started only where segments differ.
+RowTable table_of(Tape& tape, const RowSegments& rows) {
+    if (rows.segments.empty()) {
+        return {};
+    }
+    RowTable table{.first = rows.segments.front(), .count = std::ssize(rows.segments)};
+    const int64_t parts = partial_sums_of(table.first.rows);
+    bool alike = true;
+    for (int64_t i = 0; i < table.count; ++i) {
+        const RowSegment& segment = rows.segments[static_cast<size_t>(i)];
+        alike = alike && segment.rows == table.first.rows && segment.work == table.first.work &&
+                segment.first_row == table.first.first_row + i * segment.rows && segment.first_block == i * parts &&
+                segment.first_partial == table.first.first_partial + i * parts;
+    }
+    if (alike) {
+        table.alike = 1;
+    } else {
+        table.first = {};
+        table.segments = tape.constant(std::span<const RowSegment>(rows.segments));
+    }
+    return table;
+}
+
 RowSegments segments_of_sums(std::span<const RowRange> grains) {
     RowSegments result;
     for (const RowRange& grain : grains) {
@@ -162,8 +184,7 @@ void add_column_sums(Context& context, AnyConstView values, std::span<const RowR
     const int64_t tiles = (vectors + kMostThreads - 1) / kMostThreads;
     const int64_t threads = ((vectors + tiles - 1) / tiles + 31) / 32 * 32;
     const SumArgs args{.values = source_of(values),
-                       .segments = context.tape.constant(std::span<const RowSegment>(rows.segments)),
-                       .segment_count = std::ssize(rows.segments),
+                       .rows = table_of(context.tape, rows),
                        .partials = cut.partials,
                        .columns = values.columns,
                        .tiles = tiles};

@@ -12,6 +12,7 @@
 namespace accrue::cuda {
 
 class CudnnAttention;
+class PendingRecords;
 class PendingTotals;
 class Products;
 
@@ -32,6 +33,7 @@ struct Context {
     // Gradients that were left in SumView::waiting and are to be added by CompleteSums.
     std::vector<GrainGradient>& waiting;
     PendingTotals& totals;
+    PendingRecords& records;
     const Arena& arena;  // to ask what lies on the host, where kernels reach it over the bus
 };
 

@@ -58,6 +58,7 @@ CudaKernels::CudaKernels(int gpu, Arena& arena, DeviceChoice::Graphs graphs)
       constants_(arena.take(cuda::kConstantBytes)),
       library_(arena.take(cuda::kLibraryBytes)),
       totals_memory_(arena.take(cuda::kTotalsBytes)),
+      records_memory_(arena.take(cuda::kRecordBytes)),
       staging_(stream_.stream),
       products_(std::make_unique<cuda::Products>(
           library_.data(), library_.bytes(),
@@ -67,6 +68,7 @@ CudaKernels::CudaKernels(int gpu, Arena& arena, DeviceChoice::Graphs graphs)
              attribute(gpu, cudaDevAttrComputeCapabilityMinor)),
       tape_(constants_.data(), constants_.bytes()),
       totals_(totals_memory_.data(), totals_memory_.bytes()),
+      records_(records_memory_.data(), records_memory_.bytes()),
       context_{.tape = tape_,
                .products = *products_,
                .cudnn = cudnn_,
@@ -76,6 +78,7 @@ CudaKernels::CudaKernels(int gpu, Arena& arena, DeviceChoice::Graphs graphs)
                .shared_bytes = attribute(gpu, cudaDevAttrMaxSharedMemoryPerBlockOptin),
                .waiting = waiting_,
                .totals = totals_,
+               .records = records_,
                .arena = arena} {
     products_->before_timing([this] { run_tape(); });
 }
@@ -107,8 +110,14 @@ void CudaKernels::submit() {
     finish_tape();
 }
 
-void CudaKernels::finish_tape() {
+// Totals become gradients, whose statistics become part of records.
+void CudaKernels::flush_pending() {
     totals_.flush(context_);
+    records_.flush(context_);
+}
+
+void CudaKernels::finish_tape() {
+    flush_pending();
     run_tape();
 }
 
@@ -135,7 +144,7 @@ void CudaKernels::put_on_tape(const Op& call) {
         has_many_rows_ = call.output.rows >= kManyRows;
     }
     if constexpr (kIsOfSums<Op>) {
-        totals_.flush(context_);
+        flush_pending();
     }
     if constexpr (std::is_same_v<Op, op::CompleteSums>) {
         cuda::lower(context_, call, cuda::Scratch(call.memory.data()));

@@ -8,6 +8,7 @@
 #include "accrue/kernels/cuda/context.h"
 #include "accrue/kernels/cuda/cudnn_attention.h"
 #include "accrue/kernels/cuda/graphs.h"
+#include "accrue/kernels/cuda/pending_records.h"
 #include "accrue/kernels/cuda/staging.h"
 #include "accrue/kernels/device.h"
 #include "accrue/kernels/kernels.h"
@@ -42,6 +43,7 @@ private:
     void put_on_tape(const Op& call);
     void put_in_laps(const op::LinearBackward& call);
     void run_tape();
+    void flush_pending();
     void finish_tape();  // with all that is pending
     void upload(const op::Upload& call);
     void download(const op::Download& call);
@@ -56,12 +58,14 @@ private:
     Arena::Block constants_;
     Arena::Block library_;  // the matrix library's workspace
     Arena::Block totals_memory_;
+    Arena::Block records_memory_;
     cuda::Staging staging_;
     std::unique_ptr<cuda::Products> products_;
     cuda::CudnnAttention cudnn_;
     std::vector<cuda::GrainGradient> waiting_;
     cuda::Tape tape_;
     cuda::PendingTotals totals_;
+    cuda::PendingRecords records_;
     cuda::Graphs graphs_;
     cuda::Context context_;
 };

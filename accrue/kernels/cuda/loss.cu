@@ -155,10 +155,11 @@ __global__ void __launch_bounds__(kMostThreads, 2) loss_kernel(LossArgs args) {
     }
 }
 
+// Where a micro-batch leaves its losses changes from one to the next: a constant, so that they are one graph.
 struct GrainLossesArgs {
     const float* losses = nullptr;
     const RowRange* grains = nullptr;
-    double* sums = nullptr;
+    double* const* sums = nullptr;
 };
 
 // A block has a grain.
@@ -179,7 +180,7 @@ __global__ void __launch_bounds__(kSumThreads) grain_losses_kernel(GrainLossesAr
         for (const double of_warp : warps) {
             all += of_warp;
         }
-        args.sums[blockIdx.x] = all;
+        (*args.sums)[blockIdx.x] = all;
     }
 }
 
@@ -220,8 +221,9 @@ void lower(Context& context, const op::GrainLosses& call, Scratch /*scratch*/) {
     if (call.grains.empty()) {
         return;
     }
-    const GrainLossesArgs args{
-        .losses = call.losses.data, .grains = context.tape.constant(call.grains), .sums = call.sums.data};
+    const GrainLossesArgs args{.losses = call.losses.data,
+                               .grains = context.tape.constant(call.grains),
+                               .sums = context.tape.constant(std::span(&call.sums.data, 1))};
     context.tape.launch(grain_losses_kernel,
                         {.blocks = dim3(static_cast<uint32_t>(call.grains.size())), .threads = kSumThreads}, args);
 }

@@ -13,7 +13,7 @@ namespace accrue::cuda {
 inline constexpr int64_t kRowWork = 1;  // what each row has by itself
 inline constexpr int64_t kSumWork = 2;  // sums of columns
 
-// Rows of a grain, or rows that belong to none, as a table in constants: which they are depends on the micro-batch.
+// Rows of a grain, or rows that belong to none.
 struct RowSegment {
     int64_t first_row = 0;
     int64_t rows = 0;
@@ -34,6 +34,16 @@ struct RowSegments {
     [[nodiscard]] int64_t blocks() const;
 };
 
+// Segments as kernels take them. Mostly all are as large as the first and follow one another: then a block finds its rows
+// without a look at memory, for which it would wait before its first load. Otherwise they are a table in constants.
+struct RowTable {
+    RowSegment first = {};
+    int64_t alike = 0;  // 1: there is no table
+    const RowSegment* segments = nullptr;
+    int64_t count = 0;
+};
+[[nodiscard]] RowTable table_of(Tape& tape, const RowSegments& rows);
+
 // Sums only.
 [[nodiscard]] RowSegments segments_of_sums(std::span<const RowRange> grains);
 // Each of `rows` rows has its work; those of grains are summed as well, in the same pass where grains do not overlap.
@@ -49,22 +59,8 @@ struct Piece {
     int64_t work = 0;
 };
 
-// All lanes of each warp call it together.
-__device__ inline Piece piece_of(const RowSegment* segments, int64_t count, int64_t block) {
-    constexpr unsigned kAll = 0xffffffffU;
-    int64_t found = 0;
-    for (int64_t first = 0; first < count && count > 1; first += 32) {
-        const int64_t mine = first + threadIdx.x % 32;
-        const unsigned begun = __ballot_sync(kAll, mine < count && segments[mine].first_block <= block);
-        if (begun != 0) {
-            found = first + 31 - __clz(static_cast<int>(begun));
-        }
-        if (begun != kAll) {
-            break;
-        }
-    }
-    const RowSegment segment = segments[found];
-    const int64_t part = block - segment.first_block;
+// Part `part` of a segment.
+__device__ inline Piece piece_of(const RowSegment& segment, int64_t part) {
     const int64_t begin = part * segment.rows_per_block;
     if (begin >= segment.rows) {
         return {};
@@ -74,6 +70,39 @@ __device__ inline Piece piece_of(const RowSegment* segments, int64_t count, int6
             .rows = left < segment.rows_per_block ? left : segment.rows_per_block,
             .partial = segment.first_partial + part,
             .work = segment.work};
+}
+
+// The segment that has a block, of those in memory. All lanes of each warp call it together.
+__device__ inline RowSegment segment_of(const RowTable& table, int64_t block) {
+    constexpr unsigned kAll = 0xffffffffU;
+    int64_t found = 0;
+    for (int64_t first = 0; first < table.count && table.count > 1; first += 32) {
+        const int64_t mine = first + threadIdx.x % 32;
+        const unsigned begun = __ballot_sync(kAll, mine < table.count && table.segments[mine].first_block <= block);
+        if (begun != 0) {
+            found = first + 31 - __clz(static_cast<int>(begun));
+        }
+        if (begun != kAll) {
+            break;
+        }
+    }
+    return table.segments[found];
+}
+
+// All lanes of each warp call it together.
+__device__ inline Piece piece_of(const RowTable& table, int64_t block) {
+    if (table.alike == 0) {
+        const RowSegment segment = segment_of(table, block);
+        return piece_of(segment, block - segment.first_block);
+    }
+    RowSegment segment = table.first;
+    const auto rows = static_cast<uint32_t>(segment.rows);
+    const auto of_block = static_cast<uint32_t>(segment.rows_per_block);
+    const uint32_t parts = (rows + of_block - 1) / of_block;
+    const uint32_t number = static_cast<uint32_t>(block) / parts;
+    segment.first_row += static_cast<int64_t>(number) * rows;
+    segment.first_partial += static_cast<int64_t>(number) * parts;
+    return piece_of(segment, static_cast<uint32_t>(block) % parts);
 }
 
 }  // namespace accrue::cuda

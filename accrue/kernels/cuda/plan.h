@@ -13,8 +13,9 @@ namespace accrue::cuda {
 inline constexpr int64_t kConstantBytes = int64_t{8} << 20;
 inline constexpr int64_t kLibraryBytes = int64_t{32} << 20;  // cuBLASLt's workspace
 inline constexpr int64_t kTotalsBytes = int64_t{32} << 20;   // column sums whose totals are made later
+inline constexpr int64_t kRecordBytes = int64_t{4} << 20;    // statistics of sums, which become part of records later
 [[nodiscard]] constexpr int64_t kept_bytes() {
-    return kConstantBytes + kLibraryBytes + kTotalsBytes;
+    return kConstantBytes + kLibraryBytes + kTotalsBytes + kRecordBytes;
 }
 
 // What a plan is made for where no GPU is: the one that takes most.

@@ -5,6 +5,7 @@
 
 #include "accrue/kernels/cuda/context.h"
 #include "accrue/kernels/cuda/device.cuh"
+#include "accrue/kernels/cuda/pending_records.h"
 
 // What adding one value of a grain's gradient to a sum and to the grain's record means, to the bit: reference/element.h and
 // bf16_sum.h, for the device.
@@ -142,14 +143,5 @@ __device__ inline TileStatistics block_statistics(const TileStatistics& statisti
     }
     return all;
 }
-
-// Statistics that become part of a grain's record, in their order.
-struct RecordPart {
-    GrainRecord* record = nullptr;
-    int64_t first = 0;
-    int64_t count = 0;
-};
-// In one launch: no record may come twice.
-void add_to_records(Context& context, std::span<const RecordPart> parts, const TileStatistics* statistics);
 
 }  // namespace accrue::cuda

@@ -170,31 +170,6 @@ __global__ void __launch_bounds__(kThreads, 2) add_kernel(AddArgs args) {
     }
 }
 
-struct RecordArgs {
-    const RecordPart* parts = nullptr;
-    const TileStatistics* statistics = nullptr;
-};
-
-// One block for each part.
-__global__ void __launch_bounds__(kThreads) record_kernel(RecordArgs args) {
-    const RecordPart part = args.parts[blockIdx.x];
-    TileStatistics statistics{};
-    for (int64_t i = threadIdx.x; i < part.count; i += kThreads) {
-        join(statistics, args.statistics[part.first + i]);
-    }
-    const TileStatistics all = block_statistics(statistics);
-    if (threadIdx.x != 0) {
-        return;
-    }
-    // A record has more than one source where an embedding is tied; each comes with a launch of its own, and two numbers add
-    // up alike in either order.
-    part.record->squares += all.squares;
-    part.record->largest = fmaxf(part.record->largest, __uint_as_float(all.largest));
-    if (all.not_finite != 0) {
-        part.record->not_finite = true;
-    }
-}
-
 struct AddSumsArgs {
     const uint64_t* others = nullptr;
     uint64_t* sums = nullptr;
@@ -271,7 +246,7 @@ void sort_by_sum(std::vector<GrainGradient>& gradients) {
     });
 }
 
-// One launch for each kind of sum (there is one kind in a run), and one for the records.
+// One launch for each kind of sum (there is one kind in a run). Their records come later, together with others'.
 void add_all(Context& context, std::vector<GrainGradient> gradients, Scratch& scratch) {
     std::erase_if(gradients, [](const GrainGradient& gradient) {
         return !gradient.sum.is_wanted() || gradient.sum.elements() == 0;
@@ -283,7 +258,8 @@ void add_all(Context& context, std::vector<GrainGradient> gradients, Scratch& sc
         parts.push_back({.record = sum.record, .first = tiles, .count = add_tiles(sum.elements())});
         tiles += add_tiles(sum.elements());
     }
-    TileStatistics* statistics = scratch.take<TileStatistics>(tiles);
+    TileStatistics* const pending = context.records.room(context, parts, tiles);
+    TileStatistics* const statistics = pending != nullptr ? pending : scratch.take<TileStatistics>(tiles);
     for (size_t first = 0; first < gradients.size();) {
         AddTables tables;
         size_t end = first;
@@ -293,17 +269,12 @@ void add_all(Context& context, std::vector<GrainGradient> gradients, Scratch& sc
         tables.launch(context, statistics);
         first = end;
     }
-    add_to_records(context, parts, statistics);
+    if (pending == nullptr) {
+        add_to_records(context, parts, statistics);
+    }
 }
 
 }  // namespace
-
-void add_to_records(Context& context, std::span<const RecordPart> parts, const TileStatistics* statistics) {
-    if (!parts.empty()) {
-        context.tape.launch(record_kernel, {.blocks = dim3(static_cast<uint32_t>(parts.size())), .threads = kThreads},
-                            RecordArgs{.parts = context.tape.constant(parts), .statistics = statistics});
-    }
-}
 
 void add_gradients(Context& context, std::span<const GrainGradient> gradients, Scratch& scratch) {
     std::vector<GrainGradient> at_once;
