@@ -186,7 +186,8 @@ TEST_F(SharedStateTest, ARunGoesOnWithOtherNumbersAndInTheOtherState) {
     job.schedule.steps = 6;
     (void)train_alone(job);
     job.schedule.steps = 8;
-    job.workers = {.state = WorkersState::shared, .copies = 1};
+    job.workers.state = WorkersState::shared;
+    job.workers.copies = 1;
     (void)train_by({kNeverKilled, kNeverKilled}, job);
     EXPECT_EQ(weights("team"), weights("alone"));
 }
