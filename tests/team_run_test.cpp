@@ -66,7 +66,7 @@ TEST_P(TeamRunTest, DropoutAndSkippedWindowsAreThoseOfOneProcess) {
     job.schedule.steps = 5;
     (void)train_alone(job);
     job.run.folder = (folder_ / "team").string();
-    (void)train_by({kNeverKilled, 40}, job);
+    (void)train_by({kNeverKilled, 40, kNeverKilled}, job);
     EXPECT_EQ(killed_, 1);
     EXPECT_THAT(metrics("alone"), ::testing::Contains(::testing::HasSubstr("\"skipped\":true")));
     EXPECT_EQ(weights("team"), weights("alone"));

@@ -41,7 +41,7 @@ public:
     }
     [[nodiscard]] Verdict vote(const CallPlace& place, int64_t attempt, const ExchangeChecks& checks) override {
         count();
-        const Verdict verdict = link_.vote(place, attempt, checks);
+        Verdict verdict = link_.vote(place, attempt, checks);
         if (fate_.at_vote != Fate::AtVote::nothing && fate_.vote-- == 0) {
             if (fate_.at_vote == Fate::AtVote::killed_after) {
                 throw Killed();
