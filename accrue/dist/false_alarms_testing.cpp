@@ -3,5 +3,6 @@
 extern "C" const char* __tsan_default_suppressions() {  // NOLINT: the sanitizer's name
     return "race:gloo::transport::tcp::UnboundBuffer::~UnboundBuffer\n"
            "race:gloo::transport::tcp::UnboundBuffer::handleRecvCompletion\n"
-           "race:gloo::transport::tcp::UnboundBuffer::handleSendCompletion\n";
+           "race:gloo::transport::tcp::UnboundBuffer::handleSendCompletion\n"
+           "race:gloo::transport::tcp::UnboundBuffer::signalException\n";
 }
