@@ -233,4 +233,14 @@ std::string command_line() {
     return words;
 }
 
+std::string last_words_in(const std::filesystem::path& output) {
+    std::ifstream file(output);
+    std::string last;
+    for (std::string line; std::getline(file, line);) {
+        last = line.empty() ? last : line;
+    }
+    constexpr std::string_view kSays = "accrue: ";
+    return last.starts_with(kSays) ? last.substr(kSays.size()) : last;
+}
+
 }  // namespace accrue

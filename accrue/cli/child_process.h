@@ -38,6 +38,9 @@ private:
     bool ended_ = false;
 };
 
+// Of what a process of this program has said, the last line: why it ended.
+[[nodiscard]] std::string last_words_in(const std::filesystem::path& output);
+
 // The words by which this program was called, with spaces between.
 [[nodiscard]] std::string command_line();
 

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "accrue/cli/launcher.h"
 #include "accrue/train/generate.h"
 
 namespace accrue {
@@ -21,9 +23,10 @@ struct TrainCommand {
     std::string resume;
     bool overwrite = false;
     bool accept_other_bits = false;
-    int64_t workers = 0;  // processes that compute; 0 = this one does
-    std::string listen;   // host:port where workers of other machines join; "" = none do
-    std::string etcd;     // by which several stand by to lead the run; "" = this one leads it
+    int64_t workers = 0;                // processes that compute; 0 = this one does
+    std::string listen;                 // host:port where workers of other machines join; "" = none do
+    std::optional<Launch> launch = {};  // as number 0 of which this process leads
+    std::string etcd;                   // by which several stand by to lead the run; "" = this one leads it
 };
 [[nodiscard]] ExitCode run_train(const TrainCommand& command);
 

@@ -169,7 +169,8 @@ Stay stay(const WorkCommand& command, const std::string& name, Leaver& leaver) {
     TeamWorkerOptions options{.name = name,
                               .address = command.address.empty() ? found.own_address : command.address,
                               .memory = command.memory.empty() ? std::nullopt : parse_byte_size(command.memory),
-                              .threads = command.threads};
+                              .threads = command.threads,
+                              .asked = command.asked};
     options.note = [&](const std::string& line) {
         was_heard = true;
         say(line);
@@ -198,7 +199,11 @@ Stay stay(const WorkCommand& command, const std::string& name, Leaver& leaver) {
 }  // namespace
 
 ExitCode join_run(const WorkCommand& command) {
-    Leaver leaver(stop_on_signals());
+    const StopFlag never{false};
+    if (command.ends_with_run) {
+        ignore_stop_signals();
+    }
+    Leaver leaver(command.ends_with_run ? never : stop_on_signals());
     const std::string name = command.name.empty() ? unique_name() : command.name;
     while (stay(command, name, leaver) == Stay::lost) {
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -48,7 +49,12 @@ public:
     }
     // Which one this is of how many.
     [[nodiscard]] Launch launch(const std::string& rank, const std::string& size) const {
-        Launch launch{.launcher = launcher_, .job = {}, .rank = number(rank), .size = number(size), .coordinator = {}};
+        Launch launch{.launcher = launcher_,
+                      .job = {},
+                      .rank = number(rank),
+                      .size = number(size),
+                      .local_size = 1,
+                      .coordinator = {}};
         if (launch.rank >= launch.size) {
             throw Error(cat(launcher_, " says that this is number ", launch.rank, " (", rank, ") of ", launch.size,
                             " (", size, "), which cannot be."));
@@ -73,6 +79,25 @@ std::string with_port(const std::string& host) {
     return host.find(':') == std::string::npos ? host + kUsualPort : host;
 }
 
+// Of "2(x3),1": 2.
+int64_t most_tasks_of_a_node(const std::string& list) {
+    int64_t most = 1;
+    std::istringstream parts(list);
+    for (std::string part; std::getline(parts, part, ',');) {
+        most = std::max(most, number_in("SLURM_STEP_TASKS_PER_NODE", part.substr(0, part.find('('))));
+    }
+    return most;
+}
+
+int64_t most_of_a_machine(const Variables& variables) {
+    for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
+        if (variables.has(name)) {
+            return std::max<int64_t>(1, variables.number(name));
+        }
+    }
+    return most_tasks_of_a_node(variables.text("SLURM_STEP_TASKS_PER_NODE"));
+}
+
 // ---- one function for each launcher: nothing where it was not it
 
 std::optional<Launch> by_user(const Environment& environment) {
@@ -87,6 +112,7 @@ std::optional<Launch> by_user(const Environment& environment) {
           std::pair("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"), std::pair("JOB_COMPLETION_INDEX", kWorkersVariable)}) {
         if (variables.has(rank)) {
             Launch launch = variables.launch(rank, size);
+            launch.local_size = most_of_a_machine(variables);
             launch.job = coordinator;
             launch.coordinator = coordinator;
             return launch;
@@ -107,7 +133,8 @@ std::optional<Launch> by_torchrun(const Environment& environment) {
     Launch launch = variables.launch("RANK", "WORLD_SIZE");
     const int64_t port = variables.number("MASTER_PORT", kFirstPort);
     launch.job = cat("torchrun-", variables.text("TORCHELASTIC_RUN_ID"), "-", port);
-    if (variables.number("LOCAL_WORLD_SIZE", 1) == launch.size) {
+    launch.local_size = variables.number("LOCAL_WORLD_SIZE", 1);
+    if (launch.local_size == launch.size) {
         return launch;
     }
     if (!variables.has("MASTER_ADDR")) {
@@ -125,7 +152,8 @@ std::optional<Launch> by_open_mpi(const Environment& environment) {
     }
     Launch launch = variables.launch("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
     launch.job = cat("mpirun-", variables.text("PMIX_NAMESPACE"), variables.text("OMPI_MCA_ess_base_jobid"));
-    if (variables.number("OMPI_COMM_WORLD_LOCAL_SIZE", 1) != launch.size) {
+    launch.local_size = variables.number("OMPI_COMM_WORLD_LOCAL_SIZE", 1);
+    if (launch.local_size != launch.size) {
         throw no_way_to_find_each_other("mpirun");
     }
     return launch;
@@ -140,6 +168,7 @@ std::optional<Launch> by_slurm(const Environment& environment) {
     Launch launch = variables.launch("SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
     const int64_t job = variables.number("SLURM_JOB_ID", 0);
     launch.job = cat("slurm-", job, ".", variables.text("SLURM_STEP_ID"));
+    launch.local_size = most_tasks_of_a_node(variables.text("SLURM_STEP_TASKS_PER_NODE"));
     if (variables.number("SLURM_STEP_NUM_NODES", 1) > 1) {
         if (!variables.has("SLURM_STEP_NODELIST")) {
             throw no_way_to_find_each_other("srun");
@@ -157,7 +186,8 @@ std::optional<Launch> by_hydra(const Environment& environment) {
     }
     Launch launch = variables.launch("PMI_RANK", "PMI_SIZE");
     launch.job = cat("mpiexec-", getppid());
-    if (variables.number("MPI_LOCALNRANKS", 1) != launch.size) {
+    launch.local_size = variables.number("MPI_LOCALNRANKS", 1);
+    if (launch.local_size != launch.size) {
         throw no_way_to_find_each_other("mpiexec");
     }
     return launch;

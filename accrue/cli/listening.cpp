@@ -1,6 +1,10 @@
 #include "accrue/cli/listening.h"
 
+#include <array>
 #include <cstdlib>
+
+#include <fmt/format.h>
+#include <sys/random.h>
 
 #include "accrue/base/error.h"
 #include "accrue/cli/work_command.h"
@@ -31,6 +35,18 @@ void require_can_listen(const NetworkAddress& address) {
 }
 
 }  // namespace
+
+std::string random_token() {
+    std::array<unsigned char, 16> bytes{};
+    if (getrandom(bytes.data(), bytes.size(), 0) != std::ssize(bytes)) {
+        throw Error("the system gives no random bytes, from which the workers' secret is made.");
+    }
+    std::string text;
+    for (const unsigned char byte : bytes) {
+        text += fmt::format("{:02x}", byte);
+    }
+    return text;
+}
 
 std::string token_of_environment() {
     const char* const token = std::getenv(kTokenVariable);

@@ -18,6 +18,8 @@ namespace accrue {
 // Lines about what everybody in the network can read; none where nobody can.
 [[nodiscard]] std::vector<std::string> network_warnings(const std::string& address, const NetworkSafety& safety);
 
+// A new secret.
+[[nodiscard]] std::string random_token();
 // The secret of the environment; "" = there is none.
 [[nodiscard]] std::string token_of_environment();
 

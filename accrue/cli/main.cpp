@@ -16,6 +16,8 @@
 #include "accrue/cli/commands.h"
 #include "accrue/cli/demo_command.h"
 #include "accrue/cli/device_option.h"
+#include "accrue/cli/launched_run.h"
+#include "accrue/cli/launcher.h"
 #include "accrue/cli/plan_command.h"
 #include "accrue/cli/serve_command.h"
 #include "accrue/cli/signals.h"
@@ -183,7 +185,10 @@ int run(int argc, char** argv) {
     app.footer(kExitCodes);
     Commands commands;
     ExitCode code = ExitCode::done;
-    add_train(app, commands.train)->callback([&] { code = run_train(commands.train); });
+    add_train(app, commands.train)->callback([&] {
+        const auto launch = commands.train.workers == 0 ? launch_in(variable_of_process) : std::nullopt;
+        code = launch ? run_launched(commands.train, *launch) : run_train(commands.train);
+    });
     add_sample(app, commands.sample)->callback([&] { code = run_sample(commands.sample); });
     add_eval(app, commands.eval)->callback([&] { code = run_eval(commands.eval); });
     add_inspect(app, commands.inspect)->callback([&] { code = run_inspect(commands.inspect); });

@@ -31,8 +31,8 @@ std::string workers_text(int64_t count) {
 
 }  // namespace
 
-RemoteWorkers::RemoteWorkers(CoordinatorDesk& desk, GrpcServerOptions options, int64_t workers)
-    : desk_(desk), options_(std::move(options)), workers_(workers) {}
+RemoteWorkers::RemoteWorkers(CoordinatorDesk& desk, GrpcServerOptions options, int64_t workers, Says says)
+    : desk_(desk), options_(std::move(options)), workers_(workers), says_(says) {}
 
 void RemoteWorkers::start(Answers& leader) {
     allow_many_files();
@@ -40,9 +40,11 @@ void RemoteWorkers::start(Answers& leader) {
     for (const std::string& line : network_warnings(server_->address(), options_.safety)) {
         news_.push_back(line);
     }
-    news_.push_back(cat("Waiting for ", workers_text(workers_), " at ", server_->address(),
-                        ". On each machine that is to compute, now or later, type:"));
-    news_.push_back(join_text(server_->address(), options_));
+    if (says_ == Says::how_to_join) {
+        news_.push_back(cat("Waiting for ", workers_text(workers_), " at ", server_->address(),
+                            ". On each machine that is to compute, now or later, type:"));
+        news_.push_back(join_text(server_->address(), options_));
+    }
 }
 
 void RemoteWorkers::tell_who_is_there() {

@@ -15,11 +15,14 @@ namespace accrue {
 // and names those that were refused.
 class RemoteWorkers final : public Workforce {
 public:
+    enum class Says { how_to_join, who_is_there };
     // The desk must outlive it. `workers`: for so many the first window waits.
-    RemoteWorkers(CoordinatorDesk& desk, GrpcServerOptions options, int64_t workers);
+    RemoteWorkers(CoordinatorDesk& desk, GrpcServerOptions options, int64_t workers, Says says = Says::how_to_join);
     ~RemoteWorkers() override { close(); }
 
     void start(Answers& leader) override;
+    // Where they join, once it has started.
+    [[nodiscard]] const std::string& address() const { return server_->address(); }
     [[nodiscard]] std::vector<std::string> look_after() override;
     void end() override;
     [[nodiscard]] int64_t killed() const override { return 0; }  // those that are gone, the coordinator counts
@@ -33,6 +36,7 @@ private:
     CoordinatorDesk& desk_;
     const GrpcServerOptions options_;
     const int64_t workers_;
+    const Says says_;
     std::unique_ptr<GrpcServer> server_;
     std::vector<std::string> news_;
     int64_t told_present_ = 0;

@@ -191,4 +191,10 @@ void StopMessages::name_run(const std::filesystem::path& folder) {
     set_go_on(cat("Go on with: accrue train --resume ", folder.string()));
 }
 
+void ignore_stop_signals() {
+    std::signal(SIGINT, SIG_IGN);
+    std::signal(SIGHUP, SIG_IGN);
+    std::signal(SIGTERM, SIG_IGN);
+}
+
 }  // namespace accrue

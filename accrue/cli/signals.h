@@ -16,6 +16,9 @@ void turn_signals_into_errors();
 // terminals send several.
 [[nodiscard]] const StopFlag& stop_on_signals();
 
+// For a process that whoever started it for a run leaves to the run's leader, which is told too and needs it to save the run.
+void ignore_stop_signals();
+
 // Ends the program as the signal would have that set the flag, for commands that cannot be continued.
 [[noreturn]] void end_by_signal();
 

@@ -33,7 +33,4 @@ private:
     std::unique_ptr<Leadership> leadership_;
 };
 
-// The first line in which two settings differ, as "ours, and theirs".
-[[nodiscard]] std::string difference_of(const std::string& ours, const std::string& theirs);
-
 }  // namespace accrue

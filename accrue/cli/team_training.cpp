@@ -4,6 +4,7 @@
 #include <chrono>
 #include <limits>
 
+#include "accrue/cli/launched_workers.h"
 #include "accrue/cli/remote_workers.h"
 #include "accrue/cli/worker_processes.h"
 
@@ -57,6 +58,12 @@ TrainSummary train_by_others(const TeamTraining& team, const RunInputs& inputs, 
     Coordinator::Options coordinator = coordinator_options(team, inputs.settings);
     coordinator.gather_seconds = std::numeric_limits<double>::infinity();
     CoordinatorDesk desk(coordinator);
+    if (team.launch) {
+        LaunchedWorkers launched(desk, listening, *team.launch, team.own);
+        TeamLeader leader(desk, launched,
+                          {.workers = team.workers, .machines = TeamLeader::Machines::their_own, .asked = team.asked});
+        return train_by(launched, leader, inputs, claim, progress, stop, options);
+    }
     RemoteWorkers others(desk, std::move(listening), team.workers);
     TeamLeader leader(desk, others, {.workers = team.workers, .machines = TeamLeader::Machines::their_own});
     return train_by(others, leader, inputs, claim, progress, stop, options);

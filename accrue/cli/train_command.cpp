@@ -9,6 +9,7 @@
 
 #include "accrue/base/error.h"
 #include "accrue/cli/commands.h"
+#include "accrue/cli/launched_workers.h"
 #include "accrue/cli/listening.h"
 #include "accrue/cli/signals.h"
 #include "accrue/cli/standby.h"
@@ -183,7 +184,7 @@ ExitCode run_train(const TrainCommand& command) try {
         show(stdout, cat("The run has ended: all its ", settings.schedule.steps, " steps are done.\n"));
         return ExitCode::done;
     }
-    TeamTraining team{.workers = command.workers};
+    TeamTraining team{.workers = command.workers, .launch = command.launch};
     if (command.workers > 0) {
         if (settle_for_workers(settings.compute) == GpuUse::left_out) {
             show(stdout, "Workers compute on processors only so far: the GPU is not used.\n");
@@ -191,6 +192,13 @@ ExitCode run_train(const TrainCommand& command) try {
     }
     if (!command.listen.empty()) {
         team.listening = listening_options(command.listen, settings.workers);
+    }
+    if (command.launch) {
+        team.asked = asked_by(command);
+        team.own = work_of(*command.launch, command);
+        if (team.listening->terms.token.empty()) {
+            team.listening->terms.token = random_token();
+        }
     }
     TrainOptions options{.other_bits = command.accept_other_bits ? OtherBits::accept : OtherBits::refuse};
     if (standby) {

@@ -19,9 +19,7 @@ namespace {
 // Whoever started it ends it, also by dying; what a terminal or a service manager sends to all processes of a run is for the
 // leader to follow, which saves the run and needs its workers for that.
 void follow(int64_t parent) {
-    std::signal(SIGINT, SIG_IGN);
-    std::signal(SIGHUP, SIG_IGN);
-    std::signal(SIGTERM, SIG_IGN);
+    ignore_stop_signals();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
         throw Error(cat("process ", parent, ", which this worker belongs to, has ended."));
@@ -37,6 +35,18 @@ ExitCode work_for_parent(const WorkCommand& command) {
          .terms = {.program_version = program_version(), .run = command.run, .token = token_of_environment()}});
     work_for_team(link, {.name = command.name});
     return ExitCode::done;
+}
+
+ExitCode work_as_asked(WorkCommand command) {
+    if (command.parent == 0) {
+        return join_run(command);
+    }
+    if (!command.joins) {
+        return work_for_parent(command);
+    }
+    follow(command.parent);
+    command.ends_with_run = true;
+    return join_run(command);
 }
 
 // As compute.memory takes it.
@@ -85,10 +95,11 @@ CLI::App* add_work_command(CLI::App& app, WorkCommand& command, ExitCode& code) 
     work->add_option("--run", command.run, "Take part in this run only; without, in whichever is led there");
     work->add_option("--name", command.name, "Of this worker alone; without, it makes one up");
     work->add_option("--parent", command.parent)->group("");
+    work->add_flag("--joins", command.joins)->group("");
     work->footer(cat("The join token, where the leader has one, comes from the environment: ", kTokenVariable,
                      ".\nCtrl-C, SIGTERM or SIGHUP: it leaves, and others compute what was begun here. It may come and "
                      "go at any time.\nExit code 0: the run has ended, or it has left."));
-    work->callback([&] { code = command.parent != 0 ? work_for_parent(command) : join_run(command); });
+    work->callback([&] { code = work_as_asked(command); });
     return work;
 }
 

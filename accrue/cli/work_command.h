@@ -21,6 +21,9 @@ struct WorkCommand {
     bool insecure_network = false;
     int64_t patience_seconds = 300;  // for the leader to be there
     int64_t parent = 0;              // ends with this process; 0 = with nobody
+    bool joins = false;              // a run that is led for many machines, although it has a parent
+    bool ends_with_run = false;      // and not by a signal: whoever started it for a run tells its leader, too
+    std::string asked;               // what this process was asked to train; "" = whatever is led
 };
 
 CLI::App* add_work_command(CLI::App& app, WorkCommand& command, ExitCode& code);

@@ -1,14 +1,11 @@
 #include "accrue/cli/worker_processes.h"
 
-#include <array>
 #include <cstdlib>
-#include <fstream>
 
-#include <fmt/format.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "accrue/base/error.h"
+#include "accrue/cli/listening.h"
 #include "accrue/cli/work_command.h"
 
 namespace accrue {
@@ -19,18 +16,6 @@ constexpr double kShortLifeSeconds = 20;
 constexpr int64_t kMostShortLives = 4;
 // To end by themselves when a run has ended.
 constexpr double kMostSecondsToEnd = 10;
-
-std::string random_token() {
-    std::array<unsigned char, 16> bytes{};
-    if (getrandom(bytes.data(), bytes.size(), 0) != std::ssize(bytes)) {
-        throw Error("the system gives no random bytes, from which the workers' secret is made.");
-    }
-    std::string text;
-    for (const unsigned char byte : bytes) {
-        text += fmt::format("{:02x}", byte);
-    }
-    return text;
-}
 
 }  // namespace
 
@@ -59,16 +44,6 @@ void WorkerProcesses::start_one() {
     all_.push_back(std::move(worker));
 }
 
-std::string WorkerProcesses::last_words(const Worker& worker) {
-    std::ifstream file(worker.output.path());
-    std::string last;
-    for (std::string line; std::getline(file, line);) {
-        last = line.empty() ? last : line;
-    }
-    constexpr std::string_view kSays = "accrue: ";
-    return last.starts_with(kSays) ? last.substr(kSays.size()) : last;
-}
-
 // A signal's victim is replaced; who ends by itself says why, and nobody else would fare better.
 std::vector<std::string> WorkerProcesses::look_after() {
     std::vector<std::string> news;
@@ -81,7 +56,7 @@ std::vector<std::string> WorkerProcesses::look_after() {
         worker.process.reset();
         desk_.leave(worker.name);
         if (code < 128) {
-            throw Error(cat("worker ", worker.name, " has ended: ", last_words(worker)));
+            throw Error(cat("worker ", worker.name, " has ended: ", last_words_in(worker.output.path())));
         }
         ++killed_;
         short_lives_ = seconds_since(worker.started) < kShortLifeSeconds ? short_lives_ + 1 : 0;

@@ -39,8 +39,6 @@ private:
     };
 
     void start_one();
-    // Of what a worker said, the last line: why it ended.
-    [[nodiscard]] static std::string last_words(const Worker& worker);
 
     CoordinatorDesk& desk_;
     std::string run_;

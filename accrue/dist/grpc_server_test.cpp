@@ -11,8 +11,6 @@
 #include <vector>
 
 #include <arpa/inet.h>
-#include <coordinator.grpc.pb.h>
-#include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -21,15 +19,11 @@
 #include <unistd.h>
 
 #include "accrue/base/random.h"
-#include "accrue/dist/grpc_link.h"
-#include "accrue/dist/link_testing.h"
-#include "accrue/dist/network_address.h"
+#include "accrue/dist/grpc_server_testing.h"
 
 // What others send to a server, by mistake or not, disturbs no worker.
 namespace accrue::testing {
 namespace {
-
-const JoinTerms kServerTerms{.program_version = "0.1.0", .run = "runs/small", .token = "bread and salt"};
 
 // A connection that knows nothing of what is spoken here.
 class RawConnection {
@@ -58,60 +52,6 @@ public:
 
 private:
     int socket_;
-};
-
-class GrpcServerTest : public ::testing::Test {
-protected:
-    using Stub = wire::Coordinator::Stub;
-
-    // Anything may be sent with it.
-    [[nodiscard]] std::unique_ptr<Stub> stub() const {
-        grpc::ChannelArguments arguments;
-        arguments.SetMaxSendMessageSize(-1);
-        arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-        return wire::Coordinator::NewStub(
-            grpc::CreateCustomChannel(server_.address(), grpc::InsecureChannelCredentials(), arguments));
-    }
-    // Of a worker that is admitted.
-    static wire::Caller caller() {
-        wire::Caller caller;
-        caller.set_program_version(kServerTerms.program_version);
-        caller.set_run(kServerTerms.run);
-        caller.set_token(kServerTerms.token);
-        caller.set_worker("mallory");
-        caller.set_call(1);
-        return caller;
-    }
-    // What the server says to it.
-    template <class Request, class Reply>
-    [[nodiscard]] grpc::Status status_of(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-                                         Request request) const {
-        if (!request.has_caller()) {
-            *request.mutable_caller() = caller();
-        }
-        grpc::ClientContext context;
-        Reply reply;
-        return (stub().get()->*method)(&context, request, &reply);
-    }
-    template <class Request, class Reply>
-    void expect_nonsense(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-                         const Request& request, const std::string& words) const {
-        const grpc::Status status = status_of(method, request);
-        EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << words;
-        EXPECT_NE(status.error_message().find("worker mallory sends nonsense"), std::string::npos)
-            << status.error_message();
-        EXPECT_NE(status.error_message().find(words), std::string::npos) << status.error_message();
-    }
-    void expect_others_are_served() {
-        GrpcLink link({.address = server_.address(), .worker = "a", .terms = kServerTerms});
-        EXPECT_EQ(link.ask("data", "?"), "a asks for data: ?");
-        EXPECT_EQ(link.meet({.worker = "a"}).workers, std::vector<std::string>{"a"});
-    }
-
-    EchoAnswers answers_;
-    CoordinatorDesk desk_{{.silence_seconds = 60}};
-    GrpcServer server_{desk_, answers_, {.terms = kServerTerms}};
-    const NetworkAddress address_ = network_address_of(server_.address());
 };
 
 TEST_F(GrpcServerTest, BytesThatMeanNothingDisturbNobody) {
@@ -265,128 +205,6 @@ TEST_F(GrpcServerTest, AVoteThatIsReplayedCountsNoSecondTime) {
     compute(2);
     EXPECT_TRUE(replay(7).refusal().has_roster_changed()) << "it comes late";
     EXPECT_TRUE(worker.vote(0).commits);
-}
-
-TEST_F(GrpcServerTest, AMessageThatIsTooLargeIsRefused) {
-    wire::AskRequest request;
-    request.set_number(1);
-    request.set_question(std::string(size_t{64} << 20, ' '));
-    EXPECT_EQ(status_of(&Stub::Ask, request).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-    expect_others_are_served();
-}
-
-TEST_F(GrpcServerTest, AHeaderThatIsTooLargeIsRefused) {
-    grpc::ClientContext context;
-    context.AddMetadata("hello", std::string(size_t{1} << 20, ' '));
-    wire::BeatRequest request;
-    *request.mutable_caller() = caller();
-    wire::BeatReply reply;
-    EXPECT_FALSE(stub()->Beat(&context, request, &reply).ok());
-    expect_others_are_served();
-}
-
-TEST_F(GrpcServerTest, NumbersThatMakeNoSenseAreRefused) {
-    wire::TaskAfterRequest task;
-    task.set_number(-1);
-    expect_nonsense(&Stub::TaskAfter, task, "the number of the last task is -1");
-    wire::DoneRequest done;
-    expect_nonsense(&Stub::Done, done, "the number of the task is 0");
-    wire::LeaseRequest lease;
-    lease.set_most(-5);
-    expect_nonsense(&Stub::Lease, lease, "the number of grains is -5");
-    wire::VoteRequest vote;
-    vote.set_attempt(-1);
-    expect_nonsense(&Stub::Vote, vote, "the attempt is -1");
-    wire::MeetRequest meet;
-    meet.set_step(-2);
-    expect_nonsense(&Stub::Meet, meet, "the step is -2");
-    meet.set_step(0);
-    *meet.mutable_caller() = caller();
-    meet.mutable_caller()->set_roster(-1);
-    expect_nonsense(&Stub::Meet, meet, "the roster is -1");
-    *lease.mutable_caller() = caller();
-    lease.mutable_caller()->set_call(0);
-    lease.set_most(1);
-    expect_nonsense(&Stub::Lease, lease, "the number of the call is 0");
-    expect_nonsense(&Stub::Ask, wire::AskRequest(), "the number of the question is 0");
-    expect_others_are_served();
-}
-
-TEST_F(GrpcServerTest, WindowsThatMakeNoSenseAreRefused) {
-    wire::BeginRequest request;
-    wire::Ledger& ledger = *request.mutable_mine();
-    const auto set = [&](int64_t grains, int64_t tensors) {
-        ledger.set_grains(grains);
-        ledger.set_tensors(tensors);
-    };
-    set(-1, 2);
-    expect_nonsense(&Stub::Begin, request, "-1 grains");
-    set(int64_t{1} << 62, 1);
-    expect_nonsense(&Stub::Begin, request, "too large");
-    set(1, int64_t{1} << 62);
-    expect_nonsense(&Stub::Begin, request, "too large");
-    set(5, 2);
-    ledger.set_finished("rubbish");
-    expect_nonsense(&Stub::Begin, request, "the ledger of a window is damaged");
-    const std::vector<std::byte> nothing = GrainLedger(5, 2).to_bytes();
-    ledger.set_finished(nothing.data(), nothing.size());
-    expect_nonsense(&Stub::Begin, request, "the record of a window is damaged");
-    request.set_record(std::string(100'000, '['));
-    expect_nonsense(&Stub::Begin, request, "the record of a window is damaged");
-    request.set_record(to_json(window_of(6)));
-    expect_nonsense(&Stub::Begin, request, "a window of 6 grains is begun with a ledger of 5");
-    wire::AgreeRequest agree;
-    *agree.mutable_mine() = ledger;
-    agree.mutable_mine()->set_grains(4);
-    expect_nonsense(&Stub::Agree, agree, "the ledger of a window is damaged");
-    expect_others_are_served();
-}
-
-TEST_F(GrpcServerTest, KeysAndQuestionsThatAreTooLargeAreRefused) {
-    wire::SetKeyRequest set;
-    set.set_value(std::string((1 << 20) + 1, ' '));
-    expect_nonsense(&Stub::SetKey, set, "the value of a key has 1048577 bytes");
-    wire::GetKeyRequest get;
-    get.set_key(std::string(1025, ' '));
-    expect_nonsense(&Stub::GetKey, get, "a key has 1025 bytes");
-    wire::AskRequest ask;
-    ask.set_number(1);
-    ask.set_question(std::string((16 << 20) + 1, ' '));
-    expect_nonsense(&Stub::Ask, ask, "a question has 16777217 bytes");
-    expect_others_are_served();
-}
-
-TEST_F(GrpcServerTest, NamesThatCannotBeReadAreRefused) {
-    for (const std::string& name : {std::string(), std::string("two\nlines"), std::string(201, 'a')}) {
-        wire::BeatRequest request;
-        *request.mutable_caller() = caller();
-        request.mutable_caller()->set_worker(name);
-        const grpc::Status status = status_of(&Stub::Beat, request);
-        EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
-        EXPECT_EQ(status.error_message().find('\n'), std::string::npos);
-    }
-}
-
-// Whoever connects could fill the terminal, or the file that it goes to.
-TEST_F(GrpcServerTest, TextThatIsNoTextIsRefusedWithoutALine) {
-    ::testing::internal::CaptureStderr();
-    wire::BeatRequest request;
-    *request.mutable_caller() = caller();
-    request.mutable_caller()->set_run("\xff\xfe");
-    EXPECT_FALSE(status_of(&Stub::Beat, request).ok());
-    EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
-    expect_others_are_served();
-}
-
-TEST_F(GrpcServerTest, ARecordThatIsNestedDeeplyIsRefused) {
-    wire::BeginRequest request;
-    request.mutable_mine()->set_grains(5);
-    request.mutable_mine()->set_tensors(2);
-    const std::vector<std::byte> nothing = GrainLedger(5, 2).to_bytes();
-    request.mutable_mine()->set_finished(nothing.data(), nothing.size());
-    request.set_record("{\"step\": " + std::string(400'000, '[') + std::string(400'000, ']') + "}");
-    expect_nonsense(&Stub::Begin, request, "nested deeper");
-    expect_others_are_served();
 }
 
 // A copy that came late would end the roster that the newer one has got.

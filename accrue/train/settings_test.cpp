@@ -433,12 +433,6 @@ TEST_F(SettingsTest, HelpHasALineForEveryKeyWithItsDefaultAndWhatIsAllowed) {
 }
 
 // On failure: replace the block in the page by the text that the test expects.
-TEST_F(SettingsTest, ThePageOfSettingsIsTheHelp) {
-    std::ifstream page(source_folder() / "docs/settings.md");
-    const std::string text((std::istreambuf_iterator<char>(page)), std::istreambuf_iterator<char>());
-    EXPECT_THAT(text, HasSubstr("```text\n" + describe_settings() + "```\n"));
-}
-
 TEST_F(SettingsTest, WithoutANearKeyThereIsNoGuess) {
     EXPECT_EQ(override_error("early_stopping=3"),
               "--set early_stopping=3: early_stopping is not a setting. accrue train --help lists all settings with "

@@ -1,11 +1,16 @@
 #include "accrue/train/settings_words.h"
 
+#include <fstream>
 #include <initializer_list>
+#include <iterator>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include <gtest/gtest.h>
+
+#include "accrue/base/test_places.h"
 
 namespace accrue {
 namespace {
@@ -27,9 +32,9 @@ std::set<Value> values_of(std::index_sequence<numbers...>) {
 
 template <class Value>
 class WordsTest : public testing::Test {};
-using EnumsWithWords =
-    testing::Types<ChatFormat, Choices::WeightCopy, DeviceKind, DType, HostState, InitialWeights, Layout, MomentFormat,
-                   OptimizerKind, RateRule, Recompute, SampleOrder::Kind, Schedule::Kind, SumKind, WindowSize::Last>;
+using EnumsWithWords = testing::Types<ChatFormat, Choices::WeightCopy, DeviceKind, DType, HostState, InitialWeights,
+                                      Layout, MomentFormat, OptimizerKind, RateRule, Recompute, SampleOrder::Kind,
+                                      Schedule::Kind, SumKind, WindowSize::Last, WorkersState>;
 TYPED_TEST_SUITE(WordsTest, EnumsWithWords);
 
 TYPED_TEST(WordsTest, EveryValueHasOneWordAndEveryWordOneValue) {
@@ -41,6 +46,12 @@ TYPED_TEST(WordsTest, EveryValueHasOneWordAndEveryWordOneValue) {
     }
     EXPECT_FALSE(value_of_word<TypeParam>("").has_value());
     EXPECT_FALSE(value_of_word<TypeParam>(kAuto).has_value()) << "that is a setting which is left open";
+}
+
+TEST(SettingsPageTest, IsTheHelp) {
+    std::ifstream page(source_folder() / "docs/settings.md");
+    const std::string text((std::istreambuf_iterator<char>(page)), std::istreambuf_iterator<char>());
+    EXPECT_NE(text.find("```text\n" + describe_settings() + "```\n"), std::string::npos);
 }
 
 }  // namespace

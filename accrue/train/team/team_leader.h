@@ -54,6 +54,7 @@ public:
         int64_t workers = 1;
         int64_t threads_each = 1;  // on this machine
         Machines machines = Machines::this_one;
+        std::string asked = {};  // settings that workers who say theirs must have, too
     };
     // All must outlive it.
     TeamLeader(CoordinatorDesk& desk, Workforce& workforce, const Options& options)
@@ -126,6 +127,7 @@ private:
     [[nodiscard]] Packet next_range(const Packet& question);
     [[nodiscard]] std::string job();
     void welcome(const std::string& worker, const std::string& address);
+    void require_same_settings(const std::string& worker, const std::string& asked) const;
     void check_numerics(const std::string& worker, const std::string& record);
     void require_in_data(const Window& window) const;
 

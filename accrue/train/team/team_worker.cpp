@@ -96,7 +96,9 @@ public:
     TeamWorker(Link& link, const TeamWorkerOptions& options)
         : link_(link),
           options_(options),
-          job_(decoded(link.ask("job", encoded({.words = {{"worker", options.name}, {"address", options.address}}})))
+          job_(decoded(link.ask("job", encoded({.words = {{"worker", options.name},
+                                                          {"address", options.address},
+                                                          {"asked", options.asked}}})))
                    .words,
                options),
           pool_(static_cast<int>(job_.settings.compute.threads)),

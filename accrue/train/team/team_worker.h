@@ -18,6 +18,8 @@ struct TeamWorkerOptions {
     // On a machine of its own: what it may use of it. Nothing, or 0: what the settings and the machine allow.
     std::optional<ByteSize> memory = {};
     int64_t threads = 0;
+    // What it was asked to train, where that must be what is led (TeamLeader::Options).
+    std::string asked = {};
     // Is told what happens, a line each.
     std::function<void(const std::string& line)> note = [](const std::string&) {};
 };

@@ -1,0 +1,69 @@
+#include "accrue/cli/launched_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include <unistd.h>
+
+#include "accrue/base/clock.h"
+#include "accrue/base/error.h"
+#include "accrue/cli/join_run.h"
+#include "accrue/cli/launched_workers.h"
+#include "accrue/cli/local_meeting.h"
+#include "accrue/cli/work_command.h"
+#include "accrue/dist/network_address.h"
+#include "accrue/observe/status_line.h"
+#include "accrue/train/settings.h"
+
+namespace accrue {
+namespace {
+
+// For number 0 to read its data and its model, and for its machine to be there.
+constexpr int64_t kPatienceSeconds = 600;
+constexpr auto kLookForMeeting = std::chrono::milliseconds(100);
+
+// The port of number 0, on all of its interfaces: which of them the others reach, they know.
+std::string listening_at(const Launch& launch) {
+    return launch.coordinator.empty() ? "127.0.0.1:0" : cat("0.0.0.0:", network_address_of(launch.coordinator).port);
+}
+
+MeetingPoint wait_for_meeting(const Launch& launch) {
+    const auto start = Clock::now();
+    while (seconds_since(start) < kPatienceSeconds) {
+        if (const auto point = LocalMeeting::find(launch.job)) {
+            return *point;
+        }
+        std::this_thread::sleep_for(kLookForMeeting);
+    }
+    throw Error(cat("number 0 of the ", launch.size, " processes that ", launch.launcher,
+                    " started did not lead a run for ", kPatienceSeconds, " s. What does it say?"));
+}
+
+ExitCode work_launched(const TrainCommand& command, const Launch& launch) {
+    WorkCommand work = work_of(launch, command);
+    if (launch.coordinator.empty()) {
+        const MeetingPoint point = wait_for_meeting(launch);
+        work.join = point.address;
+        work.run = point.run;
+        ::setenv(kTokenVariable, point.token.c_str(), 1);
+    }
+    return join_run(work);
+}
+
+}  // namespace
+
+ExitCode run_launched(const TrainCommand& command, const Launch& launch) {
+    if (launch.rank > 0) {
+        return work_launched(command, launch);
+    }
+    show(stdout, cat(launch.launcher, " started ", launch.size, " processes: this one leads.\n"));
+    TrainCommand leading = command;
+    leading.workers = launch.size;
+    leading.listen = listening_at(launch);
+    leading.launch = launch;
+    return run_train(leading);
+}
+
+}  // namespace accrue
