@@ -117,17 +117,17 @@ TEST_F(StopTest, AStopBeforeTheFirstStepHasNothingToSave) {
     EXPECT_EQ(train_in("run", 0).end, TrainSummary::End::done);
 }
 
-// Asks for its first text when all steps are done.
+// Its first text is asked for when all steps are done.
 class StoppingTokenizer final : public Tokenizer {
 public:
     explicit StoppingTokenizer(StopFlag& stop) : stop_(stop) {}
     [[nodiscard]] std::vector<int32_t> encode(std::string_view /*text*/, Special /*special*/) const override {
-        stop_ = true;
         return {1, 2, 3};
     }
     [[nodiscard]] std::vector<int32_t> encode_plain(std::string_view /*text*/) const override { return {}; }
     [[nodiscard]] std::vector<int32_t> encode_later_part(std::string_view /*text*/) const override { return {}; }
     [[nodiscard]] std::string decode(std::span<const int32_t> ids, Special /*special*/) const override {
+        stop_ = true;
         return std::string(ids.size(), 'x');
     }
     [[nodiscard]] int64_t vocabulary() const override { return 101; }
