@@ -26,6 +26,7 @@ struct TrainCommand {
     int64_t workers = 0;                // processes that compute; 0 = this one does
     std::string listen;                 // host:port where workers of other machines join; "" = none do
     std::optional<Launch> launch = {};  // as number 0 of which this process leads
+    std::string health;                 // host:port where it says how it is; "" = nowhere
     std::string etcd;                   // by which several stand by to lead the run; "" = this one leads it
 };
 [[nodiscard]] ExitCode run_train(const TrainCommand& command);

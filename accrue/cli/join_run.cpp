@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "accrue/cli/listening.h"
 #include "accrue/cli/signals.h"
 #include "accrue/dist/grpc_link.h"
+#include "accrue/dist/health_server.h"
 #include "accrue/dist/own_address.h"
 #include "accrue/observe/status_line.h"
 #include "accrue/train/team/team_worker.h"
@@ -155,7 +158,8 @@ FoundCoordinator wait_for_coordinator(const WorkCommand& command) {
 // What became of one stay with a coordinator.
 enum class Stay { ended, lost };
 
-Stay stay(const WorkCommand& command, const std::string& name, Leaver& leaver) {
+Stay stay(const WorkCommand& command, const std::string& name, Leaver& leaver, std::atomic<bool>& takes_part) {
+    takes_part = false;
     const FoundCoordinator found = wait_for_coordinator(command);
     bool was_heard = false;
     LinkInUse used(
@@ -173,6 +177,7 @@ Stay stay(const WorkCommand& command, const std::string& name, Leaver& leaver) {
                               .asked = command.asked};
     options.note = [&](const std::string& line) {
         was_heard = true;
+        takes_part = true;
         say(line);
     };
     say(cat("worker ", name, ", met by others at ", options.address));
@@ -205,7 +210,15 @@ ExitCode join_run(const WorkCommand& command) {
     }
     Leaver leaver(command.ends_with_run ? never : stop_on_signals());
     const std::string name = command.name.empty() ? unique_name() : command.name;
-    while (stay(command, name, leaver) == Stay::lost) {
+    std::atomic<bool> takes_part = false;
+    std::optional<HealthServer> health;
+    if (!command.health.empty()) {
+        health.emplace(command.health, [&] {
+            return takes_part ? Health{.is_well = true, .words = cat("worker ", name, " takes part in a run")}
+                              : Health{.is_well = false, .words = cat("worker ", name, " waits for a run")};
+        });
+    }
+    while (stay(command, name, leaver, takes_part) == Stay::lost) {
     }
     return ExitCode::done;
 }

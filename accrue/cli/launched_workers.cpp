@@ -37,8 +37,8 @@ std::string asked_by(const TrainCommand& command) {
         return to_toml(read_settings(command.settings_file, command.overrides));
     }
     std::string asked = cat("--resume ", command.resume, "\n");
-    for (const std::string& override_ : command.overrides) {
-        asked += cat("--set ", override_, "\n");
+    for (const std::string& setting : command.overrides) {
+        asked += cat("--set ", setting, "\n");
     }
     return asked;
 }

@@ -108,7 +108,7 @@ std::vector<std::string> network_warnings(const std::string& listening, const Ne
     if (const std::string warning = safety_warning(address, safety); !warning.empty()) {
         lines.push_back(warning);
     }
-    lines.push_back(
+    lines.emplace_back(
         "note: sums and weights travel from worker to worker in clear, whatever is set here: use a network that only "
         "they are in.");
     return lines;

@@ -14,7 +14,7 @@ namespace accrue {
 namespace {
 
 // To hear that the run has ended.
-constexpr double kMostSecondsToEnd = 10;
+constexpr double kMostSecondsToHear = 10;
 
 // Each connection is an open file, and strangers may open many.
 void allow_many_files() {
@@ -73,7 +73,7 @@ std::vector<std::string> RemoteWorkers::look_after() {
 
 void RemoteWorkers::end() {
     const auto start = Clock::now();
-    while (desk_.standing().present > 0 && seconds_since(start) < kMostSecondsToEnd) {
+    while (desk_.standing().present > 0 && seconds_since(start) < kMostSecondsToHear) {
         usleep(10'000);
     }
 }

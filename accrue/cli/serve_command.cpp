@@ -59,6 +59,10 @@ CLI::App* add_serve_command(CLI::App& app, ServeCommand& command, ExitCode& code
             "over when it is gone; they agree in this etcd (more than one, with commas between)")
         ->type_name("URL");
     serve
+        ->add_option("--health", command.train.health,
+                     "Answer GET /health there, for service managers and clusters: status 200 and a line")
+        ->type_name("ADDRESS:PORT");
+    serve
         ->add_option("--make-certificates", command.make_certificates,
                      "Write the certificates of a coordinator and its workers into a new folder, and nothing else")
         ->type_name("FOLDER");

@@ -16,6 +16,7 @@
 #include "accrue/cli/team_options.h"
 #include "accrue/cli/team_training.h"
 #include "accrue/cli/tokenizing_report.h"
+#include "accrue/dist/health_server.h"
 #include "accrue/observe/run_figures.h"
 #include "accrue/train/team/team_leader.h"
 #include "accrue/train/trainer.h"
@@ -91,6 +92,13 @@ TrainSummary train_or_tell(const RunInputs& inputs, RunClaim& claim, Progress& p
         const std::string way = way_on(progress.watch(), claim.folder());
         throw Error(way.empty() ? what : cat(what, what.ends_with('.') ? " " : ". ", way));
     }
+}
+
+// For whoever asks how the run is.
+std::string words_of(const RunWatch& watch) {
+    const int64_t saved = watch.saved_step;
+    const std::string words = watch.doing == RunWatch::Doing::starting ? "starting" : "leading a run";
+    return saved >= 0 ? cat(words, ", newest checkpoint: step ", saved) : words;
 }
 
 struct OpenedRun {
@@ -171,6 +179,10 @@ ExitCode run_train(const TrainCommand& command) try {
     RunWatch watch;
     const StopMessages messages(watch);
     const StopFlag& stop = stop_on_signals();
+    std::optional<HealthServer> health;
+    if (!command.health.empty()) {
+        health.emplace(command.health, [&] { return Health{.is_well = true, .words = words_of(watch)}; });
+    }
     std::optional<Standby> standby;
     if (!command.etcd.empty()) {
         standby.emplace(standby_options(command));

@@ -15,7 +15,7 @@ namespace accrue {
 namespace {
 
 // How often a run is looked at: while it goes its way, and when something is to happen between two steps of a few milliseconds.
-constexpr std::chrono::milliseconds kLook{50};
+constexpr std::chrono::milliseconds kUsualLook{50};
 constexpr std::chrono::milliseconds kQuickLook{1};
 
 // How long a run's last finished step took.
@@ -98,7 +98,7 @@ void TrialRuns::require_success(ChildProcess& child) const {
 
 void TrialRuns::finish(const std::vector<std::string>& arguments, const RunFolder& run) {
     ChildProcess child(arguments, log(), folder_.path());
-    watch(child, run, INT64_MAX, kLook);
+    watch(child, run, INT64_MAX, kUsualLook);
     require_success(child);
 }
 
@@ -122,7 +122,7 @@ bool TrialRuns::finish_without_a_worker(int64_t steps, const std::vector<std::st
     wait_until_mid_window(child, run, steps);
     const std::vector<pid_t> workers = child.children();
     const bool is_killed = !workers.empty() && kill(workers.front(), SIGKILL) == 0;
-    watch(child, run, INT64_MAX, kLook);
+    watch(child, run, INT64_MAX, kUsualLook);
     require_success(child);
     return is_killed;
 }

@@ -31,14 +31,14 @@ namespace fs = std::filesystem;
 constexpr int kMostTries = 3;
 
 // What is verified: a settings file, or a run with a checkpoint to go on from.
-struct Source {
+struct RunToVerify {
     fs::path settings;
     fs::path run = {};         // "" = from the first weights
     fs::path checkpoint = {};  // of the run, whole
     int64_t step = 0;          // of the checkpoint
 };
 
-Source source_of(const VerifyCommand& command) {
+RunToVerify source_of(const VerifyCommand& command) {
     if (!fs::is_directory(command.source)) {
         return {.settings = command.source};
     }
@@ -46,7 +46,7 @@ Source source_of(const VerifyCommand& command) {
     if (!fs::exists(folder.settings())) {
         throw Error(cat(command.source, " holds no run.toml. Give a settings file or the folder of a run."));
     }
-    Source source{.settings = folder.settings()};
+    RunToVerify source{.settings = folder.settings()};
     if (const auto checkpoint = open_newest_checkpoint(folder.checkpoints(), warn)) {
         source.run = folder.root;
         source.checkpoint = fs::canonical(checkpoint->path());
@@ -77,7 +77,7 @@ private:
 
     const VerifyCommand& command_;
     const StopFlag& stop_ = stop_on_signals();
-    Source source_;
+    RunToVerify source_;
     Settings settings_;
     bool shows_;
     std::string doing_;

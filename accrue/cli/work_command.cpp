@@ -92,6 +92,9 @@ CLI::App* add_work_command(CLI::App& app, WorkCommand& command, ExitCode& code) 
     work->add_option("--patience", command.patience_seconds, "Seconds to wait for the leader to be there")
         ->capture_default_str()
         ->check(CLI::Range(1, 1'000'000));
+    work->add_option("--health", command.health,
+                     "Answer GET /health there: status 200 while it takes part in a run, 503 while it waits for one")
+        ->type_name("ADDRESS:PORT");
     work->add_option("--run", command.run, "Take part in this run only; without, in whichever is led there");
     work->add_option("--name", command.name, "Of this worker alone; without, it makes one up");
     work->add_option("--parent", command.parent)->group("");

@@ -115,8 +115,8 @@ std::vector<std::string> addresses_of_this_machine() {
             addresses.push_back(number_text(each->ifa_addr, is_ipv6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in)));
         }
     }
-    std::ranges::stable_partition(addresses,
-                                  [](const std::string& each) { return each.find(':') == std::string::npos; });
+    std::stable_partition(addresses.begin(), addresses.end(),
+                          [](const std::string& each) { return each.find(':') == std::string::npos; });
     return addresses;
 }
 
