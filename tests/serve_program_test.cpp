@@ -132,6 +132,16 @@ TEST_F(ServeProgramTest, WorkersComeAndGoInMidRunAndTheRunGoesOnFromWhereItStopp
     EXPECT_EQ(weights("team"), undisturbed(steps_of("team")));
 }
 
+TEST_F(ServeProgramTest, ARunThatWaitsForMoreWorkersIsStopped) {
+    const Program leader = serve(joined(of_run("team"), {"--workers", "2"}));
+    const Program worker = work(address_of(*leader));
+    EXPECT_TRUE(leader->says("1 of 2 workers is there")) << leader->output();
+    leader->send(SIGTERM);
+    expect_end(*leader, 3, "Stopped before the first step");
+    worker->send(SIGTERM);
+    (void)worker->wait();
+}
+
 TEST_F(ServeProgramTest, ARunWithoutWorkersWaitsForOthers) {
     const Program leader = serve(of_run("team", {"schedule.steps=3000"}));
     const std::string address = address_of(*leader);

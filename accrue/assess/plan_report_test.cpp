@@ -115,7 +115,9 @@ TEST_F(PlanReportTest, WorkersOfANetworkHaveTheirExchangeOnTop) {
     EXPECT_EQ(findings.process_grains, 2) << "of four grains, one worker has two";
     EXPECT_EQ(findings.team->exchange_seconds, seconds_over_link(cost, 1e9));
     EXPECT_EQ(findings.team->alone_seconds, alone.frontier.front().seconds);
-    EXPECT_NEAR(shown_row(findings).peak_bytes - shown_row(alone).peak_bytes, cost.held_bytes, 16 << 20);
+    if (!kSanitized) {  // what this process holds grows with each look
+        EXPECT_NEAR(shown_row(findings).peak_bytes - shown_row(alone).peak_bytes, cost.held_bytes, 16 << 20);
+    }
     EXPECT_EQ(findings.budget.bytes, plenty().bytes) << "a machine of its own";
     const nlohmann::json json = nlohmann::json::parse(plan_json(findings).dump());
     EXPECT_EQ(json.at("workers").at("exchange_sent_bytes"), cost.sent_bytes);

@@ -198,9 +198,12 @@ void TeamLeader::look_after() {
     }
 }
 
-CoordinatorDesk::Standing TeamLeader::formed_roster(int64_t least_members) {
+CoordinatorDesk::Standing TeamLeader::formed_roster(Waiting waiting, int64_t least_members) {
     while (true) {
         look_after();
+        if (waiting == Waiting::to_begin && run_->stop) {
+            throw StoppedWithoutWorkers();
+        }
         auto standing = desk_.standing();
         if (standing.is_formed && std::ssize(standing.members) >= least_members) {
             return standing;
@@ -238,7 +241,7 @@ void TeamLeader::begin_session(const CoordinatorDesk::Standing& roster) {
 int64_t TeamLeader::open_session() {
     const std::lock_guard lock(session_mutex_);
     if (!state_.is_open()) {
-        const auto roster = formed_roster();
+        const auto roster = formed_roster(Waiting::to_go_on);
         if (std::ranges::all_of(roster.steps, [](int64_t step) { return step < 0; }) &&
             roster.roster != filled_roster_) {
             throw StateLost();
@@ -275,7 +278,7 @@ void TeamLeader::fill(Engine& engine, const std::function<void()>& load) {
     fills_ = true;
     const int64_t least_members = sharing_of(run_->inputs.settings).least_members();  // to have room for all of it
     while (true) {
-        const auto roster = formed_roster(least_members);
+        const auto roster = formed_roster(Waiting::to_begin, least_members);
         try {
             begin_session(roster);
             const int64_t task = set_task({{"do", "fill"}});

@@ -64,7 +64,7 @@ public:
     struct Run {
         const RunInputs& inputs;
         const Loader& loader;
-        const Numerics& numerics;
+        Numerics numerics;  // of its own: workers ask while the run reads a checkpoint again
         const StopFlag& stop;
         std::string name = {};  // of the run, for people
         std::function<void(const std::string& line)> note;
@@ -117,7 +117,9 @@ private:
     enum class Patience { any_roster, one_roster };
     [[nodiscard]] std::optional<std::string> answer_of(int64_t task, Patience patience, const StopFlag& stop);
     void look_after();
-    [[nodiscard]] CoordinatorDesk::Standing formed_roster(int64_t least_members = 1);
+    // A stop ends the waiting where there is nothing yet that a checkpoint lacks.
+    enum class Waiting { to_begin, to_go_on };
+    [[nodiscard]] CoordinatorDesk::Standing formed_roster(Waiting waiting, int64_t least_members = 1);
     [[nodiscard]] int64_t open_session();
     void close_session();
     void give_up(int64_t session);
