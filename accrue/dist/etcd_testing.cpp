@@ -95,7 +95,9 @@ bool EtcdProcess::answers() const {
 }
 
 void EtcdProcess::freeze() const {
+    int status = 0;
     ::kill(id_, SIGSTOP);
+    ::waitpid(id_, &status, WUNTRACED);  // until it is
 }
 
 void EtcdProcess::thaw() const {
