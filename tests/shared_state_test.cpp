@@ -192,6 +192,32 @@ TEST_F(SharedStateTest, ARunGoesOnWithOtherNumbersAndInTheOtherState) {
     EXPECT_EQ(weights("team"), weights("alone"));
 }
 
+// Whose sums one process then goes on with. Of so many grains some are left when the workers hear of it.
+TEST_F(SharedStateTest, AStopInsideAWindowKeepsItsSums) {
+    const auto long_windows = [&](const std::string& run) {
+        Settings job = settings(run);
+        job.window.samples = 20;
+        job.window.grain_samples = 1;
+        job.schedule.steps = 3;
+        return job;
+    };
+    (void)train_alone(long_windows("alone"));
+    int64_t open_windows = 0;
+    for (int64_t call = 30; call < 60 && open_windows < 3; ++call) {
+        const std::string run = cat("stopped-", call);
+        StopFlag stop{false};
+        team_.stop_at = {.call = call, .flag = &stop};
+        const TrainSummary stopped = train_by(std::vector<Fate>(3, kNeverKilled), long_windows(run), stop);
+        team_.stop_at = {};
+        if (stopped.grains_of_open_window > 0) {
+            ++open_windows;
+            (void)train_alone(long_windows(run));
+            expect_the_bits_of_one_process(run);
+        }
+    }
+    EXPECT_GT(open_windows, 0);
+}
+
 // 8 bytes of each parameter are moments.
 TEST_F(SharedStateTest, WorkersPlanWithoutTheMomentsThatOthersKeep) {
     const Settings job = settings("plan");

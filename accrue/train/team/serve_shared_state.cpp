@@ -1,5 +1,6 @@
 #include "accrue/base/error.h"
 #include "accrue/train/team/serve_state.h"
+#include "accrue/train/team/state_parts.h"
 
 namespace accrue {
 namespace {
@@ -36,6 +37,14 @@ void write_pieces(SharedState& shared, const Packet& command) {
     }
 }
 
+// The sums are the last part for the leader, which counts each tensor's moments as one, and for this worker, which has other ones.
+Packet in_own_numbers(Engine& engine, Packet command) {
+    if (command.words.at("do") == "read" && command.words.at("part") != 0) {
+        command.words["part"] = std::ssize(state_parts(engine)) - 1;
+    }
+    return command;
+}
+
 }  // namespace
 
 Served serve_shared_state(Link& link, Mesh& mesh, int64_t rank, Engine& engine, SharedState& shared, bool& has_state) {
@@ -56,7 +65,7 @@ Served serve_shared_state(Link& link, Mesh& mesh, int64_t rank, Engine& engine, 
             answer.bytes =
                 shared.read(mesh, command.words.at("part"), command.words.at("offset"), command.words.at("bytes"));
         } else if (rank == 0) {
-            answer = obey_leader(engine, command);
+            answer = obey_leader(engine, in_own_numbers(engine, command));
         }
         answer.words["done"] = command.words.at("number");
         served = what == "take_facts" ? Served::filled : served;
