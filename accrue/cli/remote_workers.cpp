@@ -13,8 +13,8 @@
 namespace accrue {
 namespace {
 
-// To hear that the run has ended.
-constexpr double kMostSecondsToHear = 10;
+// To hear that the run has ended: who does not live any more is gone before.
+constexpr double kMostSecondsToHear = 60;
 
 // Each connection is an open file, and strangers may open many.
 void allow_many_files() {
