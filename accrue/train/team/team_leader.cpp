@@ -201,10 +201,11 @@ void TeamLeader::look_after() {
 CoordinatorDesk::Standing TeamLeader::formed_roster(Waiting waiting, int64_t least_members) {
     while (true) {
         look_after();
-        if (waiting == Waiting::to_begin && run_->stop) {
-            throw StoppedWithoutWorkers();
-        }
         auto standing = desk_.standing();
+        const int64_t needed = standing.roster == 0 ? std::max(options_.workers, least_members) : least_members;
+        if (waiting == Waiting::to_begin && run_->stop && standing.present < needed) {
+            throw StoppedWithoutWorkers();  // those who are there go on until they have heard the end
+        }
         if (standing.is_formed && std::ssize(standing.members) >= least_members) {
             return standing;
         }

@@ -117,7 +117,7 @@ private:
     enum class Patience { any_roster, one_roster };
     [[nodiscard]] std::optional<std::string> answer_of(int64_t task, Patience patience, const StopFlag& stop);
     void look_after();
-    // A stop ends the waiting where there is nothing yet that a checkpoint lacks.
+    // A stop ends the waiting for too few where there is nothing yet that a checkpoint lacks.
     enum class Waiting { to_begin, to_go_on };
     [[nodiscard]] CoordinatorDesk::Standing formed_roster(Waiting waiting, int64_t least_members = 1);
     [[nodiscard]] int64_t open_session();
