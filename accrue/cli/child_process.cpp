@@ -124,7 +124,8 @@ pid_t start(const std::string& program, const std::vector<std::string>& argument
 // By a line of /proc/PID/stat: number, name in brackets, state, parent. One that has ended (Z) lives no more.
 bool is_child_of(pid_t parent, const std::filesystem::path& process) {
     std::ifstream file(process / "stat");
-    const std::string line{std::istreambuf_iterator<char>(file), {}};
+    std::string line;
+    std::getline(file, line);  // nothing, where the process has just gone
     std::istringstream behind_name(line.substr(std::min(line.rfind(')') + 1, line.size())));
     char state = 'Z';
     pid_t its_parent = 0;
