@@ -6,9 +6,10 @@
 namespace accrue::cuda {
 namespace {
 
-constexpr int64_t kMostScoreBytes = int64_t{1} << 30;  // of one call
-constexpr int64_t kBesideScores = int64_t{128} << 10;  // places of tensors, as the library notes them
-constexpr int64_t kAlignment = 256;                    // of the library's memory
+constexpr int64_t kMostScoreBytes = int64_t{1} << 30;   // of one segment
+constexpr int64_t kMostBytesOfCall = int64_t{2} << 30;  // of all segments that are computed together
+constexpr int64_t kBesideScores = int64_t{128} << 10;   // places of tensors, as the library notes them
+constexpr int64_t kAlignment = 256;                     // of the library's memory
 
 constexpr int64_t rounded_up(int64_t count, int64_t unit) {
     return (count + unit - 1) / unit * unit;
@@ -51,7 +52,7 @@ bool are_all_longest(const Segments& segments, const AttentionShape& shape, int6
 }
 
 int64_t cudnn_backward_segments(const AttentionShape& shape, int64_t rows) {
-    const int64_t by_memory = kMostScoreBytes / score_bytes(shape);
+    const int64_t by_memory = kMostBytesOfCall / score_bytes(shape);
     return largest_power_of_two(std::min(by_memory, rows / shape.longest));
 }
 

@@ -82,7 +82,11 @@ __device__ inline void sum_over_team(RunSums (&sums)[runs], const Team& team, Ru
 #pragma unroll
     for (int k = 0; k < runs; ++k) {
         sums[k] = {};
-        for (int warp = first; warp < first + team.warps; ++warp) {
+    }
+#pragma unroll 2
+    for (int warp = first; warp < first + team.warps; ++warp) {
+#pragma unroll
+        for (int k = 0; k < runs; ++k) {
             sums[k].g += of_warps[k][warp].g;
             sums[k].gx += of_warps[k][warp].gx;
         }
@@ -158,107 +162,16 @@ __device__ inline void store_sums_of_teams(const NormBackwardArgs& args, const P
     }
 }
 
-// Where two teams of several warps take runs in turns, so that more of them are on their way from memory, the sums of columns
-// are those of one team all the same: they lie in shared memory, and one team after the other adds its runs.
-template <int groups>
-class SharedTotals {
-public:
-    __device__ SharedTotals(void* memory, const Team& team) : places_(static_cast<float4*>(memory)), team_(team) {}
-    [[nodiscard]] static constexpr uint32_t bytes(int64_t threads_of_team) {
-        return static_cast<uint32_t>(3 * groups * threads_of_team * static_cast<int64_t>(sizeof(float4)));
-    }
-
-    __device__ void load(ColumnTotals<groups>& totals) const {
-#pragma unroll
-        for (int j = 0; j < groups; ++j) {
-            load_one_of(0, j, totals.gain[j]);
-            load_one_of(1, j, totals.bias[j]);
-        }
-    }
-    __device__ void store(const ColumnTotals<groups>& totals) const {
-#pragma unroll
-        for (int j = 0; j < groups; ++j) {
-            store_one_of(0, j, totals.gain[j]);
-            store_one_of(1, j, totals.bias[j]);
-        }
-    }
-    __device__ void load_copy(ColumnTotals<groups>& totals) const {
-#pragma unroll
-        for (int j = 0; j < groups; ++j) {
-            load_one_of(2, j, totals.copy[j]);
-        }
-    }
-    __device__ void store_copy(const ColumnTotals<groups>& totals) const {
-#pragma unroll
-        for (int j = 0; j < groups; ++j) {
-            store_one_of(2, j, totals.copy[j]);
-        }
-    }
-
-private:
-    [[nodiscard]] __device__ float4& place(int which, int j) const {
-        return places_[(which * groups + j) * team_.threads + team_.place];
-    }
-    __device__ void load_one_of(int which, int j, float (&values)[kGroup]) const {
-        const float4 four = place(which, j);
-        memcpy(values, &four, sizeof(four));
-    }
-    __device__ void store_one_of(int which, int j, const float (&values)[kGroup]) const {
-        float4 four;
-        memcpy(&four, values, sizeof(four));
-        place(which, j) = four;
-    }
-
-    float4* places_;
-    const Team& team_;
-};
-
 template <int groups>
 [[nodiscard]] constexpr uint32_t bytes_of_teams(int64_t teams) {
     return teams == 1 ? 0
                       : static_cast<uint32_t>(teams * 2 * groups * kWarpColumns * static_cast<int64_t>(sizeof(float)));
 }
 
-// Adds runs to the sums of their columns, one after another.
-template <int groups, int runs>
-__device__ inline void add_runs(ColumnTotals<groups>& totals, const float (&d)[runs][groups][kGroup],
-                                const float (&x)[runs][groups][kGroup]) {
-#pragma unroll
-    for (int k = 0; k < runs; ++k) {
-#pragma unroll
-        for (int j = 0; j < groups; ++j) {
-#pragma unroll
-            for (int i = 0; i < kGroup; ++i) {
-                totals.gain[j][i] = fmaf(d[k][j][i], x[k][j][i], totals.gain[j][i]);
-                totals.bias[j][i] += d[k][j][i];
-            }
-        }
-    }
-}
-
-// The first `left` of them.
-template <int groups, int runs>
-__device__ inline void add_copies(ColumnTotals<groups>& totals, const float (&rounded)[runs][groups][kGroup],
-                                  int left) {
-#pragma unroll
-    for (int k = 0; k < runs; ++k) {
-#pragma unroll
-        for (int j = 0; j < groups; ++j) {
-#pragma unroll
-            for (int i = 0; i < kGroup; ++i) {
-                totals.copy[j][i] = k < left ? totals.copy[j][i] + rounded[k][j][i] : totals.copy[j][i];
-            }
-        }
-    }
-}
-
 // Input gradients and partial column sums of some rows in one pass: a team takes kAtOnce runs together, so that their rows are
-// on their way from memory at the same time. `in_turns`: the block's teams, of several warps each, share its sums.
-template <Norm norm, class Out, class In, int groups, bool in_turns>
-__global__ void __launch_bounds__(groups != 1 ? 512
-                                  : in_turns  ? 384
-                                              : 192,
-                                  groups != 1 || in_turns ? 1 : 3) norm_backward(NormBackwardArgs args) {
+// on their way from memory at the same time.
+template <Norm norm, class Out, class In, int groups>
+__global__ void __launch_bounds__(groups == 1 ? 192 : 512, groups == 1 ? 3 : 1) norm_backward(NormBackwardArgs args) {
     constexpr int kAtOnce = 4 / groups;
     constexpr bool kVectors = !kIsAny<In>;
     auto* const of_teams = reinterpret_cast<float*>(dynamic_shared());
@@ -278,20 +191,10 @@ __global__ void __launch_bounds__(groups != 1 ? 512
         load_any({.data = args.gain}, team.column(j), width - team.column(j), kVectors, gain[j]);
     }
     ColumnTotals<groups> totals;
-    const SharedTotals<groups> shared(of_teams, team);
-    if constexpr (in_turns) {
-        if (team.number == 0) {
-            shared.store(totals);
-            shared.store_copy(totals);
-        }
-    }
     const auto items = static_cast<uint32_t>(piece.rows * args.runs);
     int turn = 0;  // sums of the last turn may still be read while those of this one are written
-    for (uint32_t start = in_turns ? 0 : team.number; start < items; start += team.count * kAtOnce, turn ^= 1) {
-        const uint32_t first = in_turns ? start + team.number * kAtOnce : start;
-        const uint32_t apart = in_turns ? 1 : team.count;
-        // What is read in the place of a run that is not there.
-        const uint32_t spare = !in_turns || first < items ? first : start;
+    const uint32_t apart = team.count;
+    for (uint32_t first = team.number; first < items; first += apart * kAtOnce, turn ^= 1) {
         float d[kAtOnce][groups][kGroup];
         float x[kAtOnce][groups][kGroup];
         float before[kAtOnce][groups][kGroup] = {};
@@ -300,7 +203,7 @@ __global__ void __launch_bounds__(groups != 1 ? 512
         for (int k = 0; k < kAtOnce; ++k) {
             const uint32_t item = first + k * apart;
             const bool there = item < items;
-            const Run run = run_of(there ? item : spare, args.runs);
+            const Run run = run_of(there ? item : first, args.runs);
             const int64_t row = piece.first_row + run.row;
             const int64_t begin = run.run * args.width;
             statistics[k] = statistics_of(args, {.row = row, .run = run.run});
@@ -318,7 +221,7 @@ __global__ void __launch_bounds__(groups != 1 ? 512
 #pragma unroll
             for (int k = 0; k < kAtOnce; ++k) {
                 const uint32_t item = first + k * apart;
-                const Run run = run_of(item < items ? item : spare, args.runs);
+                const Run run = run_of(item < items ? item : first, args.runs);
                 const int64_t begin = (piece.first_row + run.row) * args.d_input.stride + run.run * args.width;
 #pragma unroll
                 for (int j = 0; j < groups; ++j) {
@@ -336,24 +239,12 @@ __global__ void __launch_bounds__(groups != 1 ? 512
 #pragma unroll
                 for (int i = 0; i < kGroup; ++i) {
                     x[k][j][i] = statistics[k].template normalised<norm>(x[k][j][i]);
-                    if constexpr (!in_turns) {
-                        totals.gain[j][i] = fmaf(d[k][j][i], x[k][j][i], totals.gain[j][i]);
-                        totals.bias[j][i] += d[k][j][i];
-                    }
+                    totals.gain[j][i] = fmaf(d[k][j][i], x[k][j][i], totals.gain[j][i]);
+                    totals.bias[j][i] += d[k][j][i];
                     scaled[k][j][i] = d[k][j][i] * gain[j][i];
                     sums[k].g += scaled[k][j][i];
                     sums[k].gx = fmaf(scaled[k][j][i], x[k][j][i], sums[k].gx);
                 }
-            }
-        }
-        if constexpr (in_turns) {
-            for (int number = 0; number < team.count; ++number) {
-                if (number == team.number && first < items) {
-                    shared.load(totals);
-                    add_runs(totals, d, x);
-                    shared.store(totals);
-                }
-                __syncthreads();
             }
         }
         if (!wants_rows) {
@@ -394,37 +285,17 @@ __global__ void __launch_bounds__(groups != 1 ? 512
                         round_to_any(args.copy.dtype, result);
 #pragma unroll
                         for (int i = 0; i < kGroup; ++i) {
-                            if constexpr (in_turns) {
-                                d[k][j][i] = result[i];  // until it is this team's turn
-                            } else {
-                                totals.copy[j][i] += result[i];
-                            }
+                            totals.copy[j][i] += result[i];
                         }
                     }
                 }
-            }
-        }
-        if constexpr (in_turns) {
-            for (int number = 0; number < team.count && args.sums_copy != 0; ++number) {
-                if (number == team.number && first < items) {
-                    shared.load_copy(totals);
-                    add_copies(totals, d, static_cast<int>(items - first));
-                    shared.store_copy(totals);
-                }
-                __syncthreads();
             }
         }
     }
     if ((piece.work & kSumWork) == 0) {
         return;
     }
-    if constexpr (in_turns) {
-        if (team.number == 0) {
-            shared.load(totals);
-            shared.load_copy(totals);
-            store_sums<groups>(args, piece, team, totals, kVectors);
-        }
-    } else if (team.count == 1) {
+    if (team.count == 1) {
         store_sums<groups>(args, piece, team, totals, kVectors);
     } else {
         store_sums_of_teams<groups>(args, piece, team, totals, of_teams);

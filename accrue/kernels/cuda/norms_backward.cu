@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "accrue/kernels/cuda/column_totals.h"
-#include "accrue/kernels/cuda/norm_backward.cuh"
+#include "accrue/kernels/cuda/norm_rows_backward.cuh"
 #include "accrue/kernels/cuda/norms_plan.h"
 
 // Norms backward: runs of any width.
@@ -87,32 +87,13 @@ __global__ void __launch_bounds__(kWideTile) sum_wide_columns(NormBackwardArgs a
     return {.groups = groups, .warps = divided_up(warps, groups), .teams = 1};
 }
 
-// Two teams of several warps take turns where there are too few blocks to fill a GPU, and room for both.
-[[nodiscard]] TeamShape taking_turns(TeamShape team, const RowTable& rows, int64_t blocks, int multiprocessors) {
-    constexpr int64_t kMostThreads = 512;
-    const bool has_turns = rows.alike == 0 || rows.first.rows_per_block > 4 / team.groups;
-    if (team.warps > 1 && team.groups <= 2 && 2 * 32 * team.warps <= kMostThreads && has_turns &&
-        blocks <= 2 * int64_t{multiprocessors}) {
-        team.teams = 2;
-    }
-    return team;
-}
-
 template <Norm norm, class Out, class In, int groups>
-void launch_norm_backward(Tape& tape, const NormBackwardArgs& args, TeamShape team, int64_t blocks) {
-    Shape shape{.blocks = dim3(static_cast<uint32_t>(blocks))};
-    if constexpr (groups <= 2 && !kIsAny<In>) {
-        if (team.warps > 1 && team.teams > 1) {
-            shape.threads = team.threads();
-            shape.shared_bytes = SharedTotals<groups>::bytes(32 * team.warps);
-            tape.launch(norm_backward<norm, Out, In, groups, true>, shape, args);
-            return;
-        }
-    }
-    team.teams = team.warps > 1 ? 1 : team.teams;  // elements one by one: in no turns
-    shape.threads = team.threads();
-    shape.shared_bytes = bytes_of_teams<groups>(team.teams);
-    tape.launch(norm_backward<norm, Out, In, groups, false>, shape, args);
+void launch_norm_backward(Tape& tape, const NormBackwardArgs& args, const TeamShape& team, int64_t blocks) {
+    tape.launch(norm_backward<norm, Out, In, groups>,
+                {.blocks = dim3(static_cast<uint32_t>(blocks)),
+                 .threads = team.threads(),
+                 .shared_bytes = bytes_of_teams<groups>(team.teams)},
+                args);
 }
 
 template <Norm norm, class Out, class In>
@@ -203,15 +184,55 @@ void launch_wide(Tape& tape, const Backward& call, NormBackwardArgs args) {
                 args);
 }
 
+// Whether rows are such as norm_rows_backward takes.
+[[nodiscard]] bool is_of_rows(const Backward& call, const TeamShape& team) {
+    return call.has_whole_groups() && call.input.columns == call.gain.columns && team.warps > 1 && team.groups <= 2 &&
+           call.gain.columns == team.groups * team.warps * kWarpColumns && call.input.dtype == DType::fp32 &&
+           call.target().dtype == DType::fp32 && (call.copy.empty() || call.copy.dtype == call.d_output.dtype);
+}
+
+// Two teams take turns where there are too few blocks to keep a GPU's memory busy, and each has more than one turn's rows.
+[[nodiscard]] bool is_for_turns(const NormBackwardArgs& args, const TeamShape& team, int64_t blocks,
+                                int multiprocessors) {
+    constexpr int64_t kMostThreads = 512;
+    return blocks <= multiprocessors && 2 * 32 * team.warps <= kMostThreads &&
+           (args.rows.alike == 0 || args.rows.first.rows_per_block > 4 / team.groups);
+}
+
+template <Norm norm, class Out, bool adds, int groups>
+void launch_rows(Tape& tape, const NormBackwardArgs& args, TeamShape team, int64_t blocks, bool turns) {
+    team.teams = turns ? 2 : 1;
+    tape.launch(turns ? norm_rows_backward<norm, Out, adds, groups, 2> : norm_rows_backward<norm, Out, adds, groups, 1>,
+                {.blocks = dim3(static_cast<uint32_t>(blocks)),
+                 .threads = team.threads(),
+                 .shared_bytes = turns ? SharedTotals<groups>::bytes(32 * team.warps) : 0},
+                args);
+}
+
+template <Norm norm, class Out>
+void launch_rows(Tape& tape, const NormBackwardArgs& args, const TeamShape& team, int64_t blocks, bool turns) {
+    if (args.adds != 0) {
+        return team.groups == 1 ? launch_rows<norm, Out, true, 1>(tape, args, team, blocks, turns)
+                                : launch_rows<norm, Out, true, 2>(tape, args, team, blocks, turns);
+    }
+    team.groups == 1 ? launch_rows<norm, Out, false, 1>(tape, args, team, blocks, turns)
+                     : launch_rows<norm, Out, false, 2>(tape, args, team, blocks, turns);
+}
+
 template <Norm norm>
 void launch_fused(const Context& context, const Backward& call, NormBackwardArgs args) {
     Tape& tape = context.tape;
     const RowSegments rows = call.sums.tensors() == 0 ? segments_without_sums(call.input.rows)
                                                       : segments_of_rows(call.input.rows, call.grains);
     args.rows = table_of(tape, rows);
-    const TeamShape team = taking_turns(backward_shape(args.width), args.rows, rows.blocks(), context.multiprocessors);
+    const TeamShape team = backward_shape(args.width);
     args.team_warps = team.warps;
-    if (call.has_whole_groups()) {
+    if (is_of_rows(call, team)) {
+        const bool turns = is_for_turns(args, team, rows.blocks(), context.multiprocessors);
+        with_type(call.d_output.dtype, [&](auto tag) {
+            launch_rows<norm, typename decltype(tag)::type>(tape, args, team, rows.blocks(), turns);
+        });
+    } else if (call.has_whole_groups()) {
         launch_typed<norm>(tape, args, team, rows.blocks(), call.d_output.dtype, call.input.dtype);
     } else {
         launch_norm_backward<norm, AnyType, AnyType>(tape, args, team, rows.blocks());
