@@ -15,7 +15,8 @@ namespace {
 
 // Blocks change from kept to recomputed in so many steps: each is a dry run, and finer ones save little.
 constexpr int64_t kMixtures = 12;
-// A window must be so much faster where gradients of grains wait than where none does, or a run does without.
+// Where gradients of grains take more than this while they wait, a window must be so much faster, or a run does without.
+constexpr int64_t kMemoryForAnyGain = int64_t{4} << 30;
 constexpr double kGainOfWaiting = 1.045;
 constexpr std::array<int64_t, 3> kLossRows = {Choices::kLossRows, 128, 32};
 // Logits in the place of their gradients take nothing, however many rows they are.
@@ -193,6 +194,9 @@ Plan Planner::unlimited() {
         return plan;
     }
     Plan waiting = plan_of(choices, grains);
+    if (waiting.arena_bytes - plan.arena_bytes <= kMemoryForAnyGain) {
+        return waiting;
+    }
     const Rates rates = Rates::typical(settings_, threads_);
     const double gain = plan.window_seconds(window_grains_, rates) / waiting.window_seconds(window_grains_, rates);
     return gain < kGainOfWaiting ? plan : waiting;

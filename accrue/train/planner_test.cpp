@@ -65,6 +65,7 @@ Plan plan_on_gpu(const std::string& preset, int64_t samples, int64_t grain_sampl
 TEST(PlannerTest, GradientsWaitWhereThatSparesMuchTime) {
     EXPECT_EQ(plan_on_gpu("gpt2-124m", 64, 1).choices.waiting_grains, 8);
     EXPECT_EQ(plan_on_gpu("gpt2-124m", 64, 4).choices.waiting_grains, 8);
+    EXPECT_EQ(plan_on_gpu("gpt2-124m", 64, 8).choices.waiting_grains, 8);  // 3.7 GiB, for a twentieth of the time
     EXPECT_EQ(plan_on_gpu("llama-1.5b", 16, 1).choices.waiting_grains, 8);
 }
 
@@ -75,7 +76,6 @@ TEST(PlannerTest, LargeGrainsLeaveTheMemoryToOthers) {
     EXPECT_LT(static_cast<double>(llama.arena_bytes), 15.74 * 0x1p30);
     EXPECT_EQ(plan_on_gpu("llama-350m", 256, 8).choices.waiting_grains, 0);
     EXPECT_EQ(plan_on_gpu("llama-1.5b", 16, 8).choices.waiting_grains, 0);
-    EXPECT_EQ(plan_on_gpu("gpt2-124m", 64, 8).choices.waiting_grains, 0);
 }
 
 TEST(PlannerTest, OnTheFrontierLessMemoryCostsMoreTime) {

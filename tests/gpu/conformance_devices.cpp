@@ -1,5 +1,7 @@
 #include <cstdlib>
 
+#include "tests/gpu/shared_heap.h"
+
 #include "accrue/kernels/conformance.h"
 
 namespace accrue::conformance {
@@ -10,6 +12,7 @@ std::vector<std::string> devices_under_test() {
 }
 
 std::unique_ptr<Kernels> make_device(const std::string& /*name*/, Pool& /*pool*/, Arena& arena) {
+    share_heap();
     return make_cuda_kernels(0, arena);
 }
 

@@ -1,6 +1,8 @@
 // The conformance table keeps its matrices in ordinary vectors. In this program all that is allocated lies in memory which
 // processor and GPU both see under the same addresses, so that the table runs on a GPU as it is. Each block has a margin on
 // either side, which nobody may write to.
+#include "tests/gpu/shared_heap.h"
+
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -69,6 +71,16 @@ public:
         free_[header->size_class] = header;
     }
 
+    // Without a GPU it is a heap like any other, and the tests say why they are skipped.
+    void share() {
+        const std::lock_guard lock(mutex_);
+        if (!is_shared_ &&
+            cudaHostRegister(memory_, kHeapBytes, cudaHostRegisterPortable | cudaHostRegisterMapped) != cudaSuccess) {
+            cudaGetLastError();
+        }
+        is_shared_ = true;
+    }
+
 private:
     static void check(unsigned char byte) {
         if (byte != kMarginByte) {
@@ -83,10 +95,6 @@ private:
                 fail("no memory");
             }
             memory_ = static_cast<unsigned char*>(all);
-            // Without a GPU it is a heap like any other, and the tests say why they are skipped.
-            if (cudaHostRegister(all, kHeapBytes, cudaHostRegisterPortable | cudaHostRegisterMapped) != cudaSuccess) {
-                cudaGetLastError();
-            }
         }
         if (used_ + bytes > kHeapBytes) {
             fail("it is full");
@@ -98,6 +106,7 @@ private:
     std::mutex mutex_;
     unsigned char* memory_ = nullptr;
     size_t used_ = 0;
+    bool is_shared_ = false;
     std::array<Header*, 64> free_{};
 };
 
@@ -109,6 +118,10 @@ Heap& heap() {
 }
 
 }  // namespace
+
+void accrue::conformance::share_heap() {
+    heap().share();
+}
 
 void* operator new(size_t bytes) {
     return heap().take(bytes);
