@@ -355,7 +355,7 @@ std::string TeamWorker::fill_shared(const Roster& roster) {
         return kNoState;
     }
     if (serve_shared_state(link_, *mesh_, roster.rank, engine_, shared_, has_state_) == Served::filled) {
-        shared_.complete();
+        shared_.complete(*mesh_);
         has_state_ = true;
         said_of_step_.clear();
         was_in_roster_ = false;
