@@ -10,6 +10,7 @@
 #include "accrue/base/random.h"
 #include "accrue/dist/range_keepers.h"
 #include "accrue/train/planner.h"
+#include "accrue/train/team/state_sharing.h"
 
 namespace accrue::testing {
 namespace {
@@ -94,7 +95,9 @@ TEST_F(SharedStateTest, AWindowSendsWhatTheFormulaSays) {
         job.model.shape.ffn = 4000;  // nearly all of it is read by products alone
         job.schedule.steps = 3;
         (void)train_by(std::vector<Fate>(static_cast<size_t>(workers), kNeverKilled), job);
-        const auto parameters = static_cast<double>(open_inputs(job).model->parameters().elements());
+        const std::shared_ptr<const ModelSpec> model = open_inputs(job).model;
+        const auto parameters = static_cast<double>(model->parameters().elements());
+        const auto planned = static_cast<double>(exchange_of(job, *model, workers).all_sent_bytes);
         const double others = static_cast<double>(workers - 1) / static_cast<double>(workers);
         const double expected = 8 + weight_bytes * others;
         std::istringstream lines(read_text(folder_ / run / "metrics.jsonl"));
@@ -102,6 +105,7 @@ TEST_F(SharedStateTest, AWindowSendsWhatTheFormulaSays) {
         for (std::string line; std::getline(lines, line); ++windows) {
             const double sent = nlohmann::json::parse(line).at("exchange_bytes");
             EXPECT_NEAR(sent / (static_cast<double>(workers) * parameters), expected, 0.05 * expected) << run;
+            EXPECT_NEAR(sent, planned, 0.02 * planned) << run;
         }
         EXPECT_EQ(windows, 3);
     }
