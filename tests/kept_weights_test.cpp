@@ -227,7 +227,7 @@ TEST_F(KeptWeightsTest, AWorkerHoldsOnlyItsPart) {
         const Place place(sharing);
         return static_cast<double>(place.arena.bytes_in_use() - place.engine.sum.source().size());
     };
-    const ParameterList& list = model()->parameters();
+    const ParameterList list = model()->parameters();
     const auto all = static_cast<double>(list.flat_elements);
     const auto read = static_cast<double>(places_beside_copy(list).elements);
     const double largest_places = 2 * (all / 8 + 2.0 * kRangeBlock);  // ranges end with blocks
