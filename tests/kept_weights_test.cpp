@@ -326,15 +326,16 @@ private:
             members_.push_back(std::make_unique<Member>(desk_, answers_, sharing_, cat("worker ", ++names_)));
         }
         const std::vector<float> weights = downloaded(*whole_.kernels, View<const float>(whole_.engine.weights.master));
+        std::vector<std::vector<std::byte>> moments;
+        for (const StoredMoment& moment : whole_.engine.optimizer->moments()) {
+            for (const StoredMoment::Part& part : moment.parts) {
+                moments.push_back(bytes_at(whole_.engine, part.device_bytes));
+            }
+        }
         in_all([&](Member& member, int64_t rank, Mesh& mesh) {
             member.fill(rank, std::ssize(members_), weights, mesh);
-            int64_t part = 0;
-            for (const StoredMoment& moment : whole_.engine.optimizer->moments()) {
-                for (const StoredMoment::Part& all : moment.parts) {
-                    std::vector<std::byte> bytes(all.device_bytes.size());
-                    std::ranges::copy(all.device_bytes, bytes.begin());  // nobody uses it now, and several look
-                    member.shared.write(bytes, ++part, 0);
-                }
+            for (size_t part = 0; part < moments.size(); ++part) {
+                member.shared.write(moments[part], static_cast<int64_t>(part) + 1, 0);
             }
         });
     }
