@@ -123,6 +123,7 @@ TEST_F(SharedStateTest, AVerdictThatIsLostChangesNoBit) {
         expect_the_bits_of_one_process(run);
         EXPECT_THAT(output(), Not(HasSubstr(kBackToCheckpoint))) << run;
         EXPECT_THAT(output(), Not(HasSubstr("computed again"))) << run;
+        EXPECT_THAT(read_text(folder_ / run / "metrics.jsonl"), Not(HasSubstr("\"micro_batches\":0"))) << run;
     }
 }
 

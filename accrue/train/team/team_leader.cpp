@@ -356,6 +356,7 @@ void TeamLeader::add_measured(StepReport& report) {
                    .lost_workers = standing.counts.lost_workers + workforce_.killed(),
                    .grains_recomputed = standing.counts.recomputed_grains};
     const std::lock_guard lock(mutex_);
+    report.micro_batches = std::max<int64_t>(1, report.micro_batches);  // whoever missed the verdict has not said
     double mean = 0;
     for (const auto& [worker, told] : measured_) {
         mean += told.at("grain_seconds_mean").get<double>();
