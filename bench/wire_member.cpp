@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <string>
@@ -58,6 +59,8 @@ struct Member {
     int64_t size = 2;
     int64_t elements = 1'000'000;
     int64_t exchanges = 3;
+    int64_t copies = 0;  // of each range that members share; 0 = everybody has everything
+    int64_t weight_bytes = 2;
 };
 
 // Of the interface that has this name, in this process's network.
@@ -81,18 +84,87 @@ int64_t value_of(int64_t rank, int64_t element) {
     return static_cast<int64_t>(mix(static_cast<uint64_t>(rank), static_cast<uint64_t>(element)));
 }
 
-// What everybody holds afterwards is the plain sum.
-void require_sum(const Member& member, const std::vector<int64_t>& values) {
-    for (int64_t element = 0; element < member.elements; element += 997) {
+// What a member holds afterwards, of elements from `first` on, is the plain sum.
+void require_sum(const Member& member, std::span<const int64_t> values, int64_t first = 0) {
+    for (size_t place = 0; place < values.size(); place += 997) {
+        const int64_t element = first + static_cast<int64_t>(place);
         uint64_t sum = 0;
         for (int64_t rank = 0; rank < member.size; ++rank) {
             sum += static_cast<uint64_t>(value_of(rank, element));
         }
-        if (static_cast<uint64_t>(values[static_cast<size_t>(element)]) != sum) {
+        if (static_cast<uint64_t>(values[place]) != sum) {
             throw Error(cat("element ", element, " is wrong"));
         }
     }
 }
+
+std::byte weight_byte(int64_t place) {
+    return static_cast<std::byte>(mix(static_cast<uint64_t>(place)) & 0xff);
+}
+
+// Members that share the state: sums to the keepers of ranges, then everybody's weights of each from its owner.
+class SharedExchange {
+public:
+    SharedExchange(const Member& member, Mesh& mesh) : member_(member), mesh_(mesh) {
+        const std::vector<FlatTensor> one = {{.offset = 0, .elements = member.elements}};
+        shared_.ranges = cut_into_ranges(one, member.elements, member.size);
+        shared_.keepers =
+            first_keepers({.ranges = member.size, .copies = std::min(member.copies, member.size)}, member.size).value();
+        totals_.resize(shared_.ranges.size());
+        shared_.totals.resize(shared_.ranges.size());
+        for (const int64_t range : ranges_kept_by(shared_.keepers, member.rank)) {
+            const auto number = static_cast<size_t>(range);
+            totals_[number].resize(static_cast<size_t>(shared_.ranges[number].count));
+            shared_.totals[number] = totals_[number];
+        }
+        for (size_t range = 0; range < shared_.ranges.size(); ++range) {
+            sources_.push_back({.from_rank = shared_.keepers[range].front(),
+                                .bytes = shared_.ranges[range].count * member.weight_bytes});
+        }
+        weights_.resize(static_cast<size_t>(member.elements * member.weight_bytes));
+        for (size_t range = 0; range < shared_.ranges.size(); ++range) {
+            if (sources_[range].from_rank == member.rank) {
+                for (int64_t place = 0; place < sources_[range].bytes; ++place) {
+                    weights_[place_of(range, place)] = weight_byte(static_cast<int64_t>(place_of(range, place)));
+                }
+            }
+        }
+    }
+
+    void run(const IntegerSums& sums, uint64_t seed) {
+        (void)mesh_.reduce(sums, shared_, seed);
+        mesh_.gather(
+            sources_,
+            [&](size_t range, int64_t first, std::span<std::byte> into) {
+                std::copy_n(weights_.data() + place_of(range, first), into.size(), into.begin());
+            },
+            [&](size_t range, int64_t first, std::span<const std::byte> from) {
+                std::copy(from.begin(), from.end(), weights_.data() + place_of(range, first));
+            });
+    }
+    void require_all() const {
+        for (size_t range = 0; range < totals_.size(); ++range) {
+            require_sum(member_, totals_[range], shared_.ranges[range].first);
+        }
+        for (size_t place = 0; place < weights_.size(); place += 997) {
+            if (weights_[place] != weight_byte(static_cast<int64_t>(place))) {
+                throw Error(cat("byte ", place, " of the weights is wrong"));
+            }
+        }
+    }
+
+private:
+    [[nodiscard]] size_t place_of(size_t range, int64_t byte) const {
+        return static_cast<size_t>(shared_.ranges[range].first * member_.weight_bytes + byte);
+    }
+
+    const Member& member_;
+    Mesh& mesh_;
+    SharedRanges shared_;
+    std::vector<std::vector<int64_t>> totals_;
+    std::vector<GatherSource> sources_;
+    std::vector<std::byte> weights_;
+};
 
 int exchange_sums(const Member& member, const std::string& interface) {
     const MeshDevice device(member.address);
@@ -114,14 +186,26 @@ int exchange_sums(const Member& member, const std::string& interface) {
                                [&](int64_t first, std::span<const int64_t> from) {
                                    std::copy(from.begin(), from.end(), values.begin() + first);
                                }};
+    std::optional<SharedExchange> shared;
+    if (member.copies > 0) {
+        shared.emplace(member, *mesh);
+    }
     nlohmann::ordered_json result = {{"seconds", nlohmann::json::array()}};
     const int64_t before = interface_bytes(interface);
     for (int64_t number = 0; number < member.exchanges; ++number) {
         values = mine;
         const auto start = Clock::now();
-        (void)mesh->add_up(sums, static_cast<uint64_t>(number), [](const ExchangeChecks&) { return true; });
+        if (shared) {
+            shared->run(sums, static_cast<uint64_t>(number));
+        } else {
+            (void)mesh->add_up(sums, static_cast<uint64_t>(number), [](const ExchangeChecks&) { return true; });
+        }
         result["seconds"].push_back(seconds_since(start));
-        require_sum(member, values);
+        if (shared) {
+            shared->require_all();
+        } else {
+            require_sum(member, values);
+        }
     }
     result["interface_bytes"] = interface_bytes(interface) - before;
     result["sent_bytes"] = mesh->sent_bytes();
@@ -140,6 +224,9 @@ int run(int argc, char** argv) {
     app.add_option("--size", member.size)->required();
     app.add_option("--elements", member.elements)->capture_default_str();
     app.add_option("--exchanges", member.exchanges)->capture_default_str();
+    app.add_option("--copies", member.copies, "of each range that members share; 0 = everybody has everything");
+    app.add_option("--weight-bytes", member.weight_bytes, "of a weight, where members share the state")
+        ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
     return exchange_sums(member, interface);
 }

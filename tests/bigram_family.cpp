@@ -83,7 +83,7 @@ private:
 
     [[nodiscard]] View<const float> table(const Weights& weights, Table which) const {
         const Parameter& parameter = parameters_[which];
-        return {weights.master.data + parameter.offset, parameter.rows(), parameter.columns()};
+        return {weights.master_of(parameters_, which), parameter.rows(), parameter.columns()};
     }
 
     ParameterList parameters_;

@@ -10,6 +10,7 @@
 #include "accrue/base/random.h"
 #include "accrue/dist/range_keepers.h"
 #include "accrue/train/planner.h"
+#include "accrue/train/team/state_sharing.h"
 
 namespace accrue::testing {
 namespace {
@@ -30,21 +31,30 @@ protected:
         settings.data.tokenizer = golden("tokenizer-llama2").string();
         settings.data.validation.clear();
         settings.schedule.steps = 5;
+        settings.compute.dtype = DType::bf16;  // shares most
         return settings;
     }
-    void expect_the_bits_of_one_process(const std::string& run) const {
-        EXPECT_EQ(weights(run), weights("alone")) << run;
-        EXPECT_EQ(metrics(run), metrics("alone")) << run;
+    void expect_the_bits_of(const std::string& alone, const std::string& run) const {
+        EXPECT_EQ(weights(run), weights(alone)) << run;
+        EXPECT_EQ(metrics(run), metrics(alone)) << run;
     }
+    void expect_the_bits_of_one_process(const std::string& run) const { expect_the_bits_of("alone", run); }
 };
 
 TEST_F(SharedStateTest, FormatsAndNumbersOfWorkersKeepTheirBits) {
-    for (const auto& [dtype, moments] :
-         {std::pair(DType::fp32, MomentFormat::fp32), {DType::bf16, MomentFormat::eight_bits}}) {
-        const std::string name = cat(word_of(dtype), "-", word_of(moments));
+    struct Format {
+        DType dtype;
+        MomentFormat moments;
+        bool tied;  // the head's weights are read in both formats
+    };
+    for (const auto& [dtype, moments, tied] : {Format{DType::fp32, MomentFormat::fp32, false},
+                                               {DType::bf16, MomentFormat::eight_bits, false},
+                                               {DType::bf16, MomentFormat::fp32, true}}) {
+        const std::string name = cat(word_of(dtype), "-", word_of(moments), tied ? "-tied" : "");
         Settings job = settings(name + "-alone");
         job.compute.dtype = dtype;
         job.optimizer.moments = moments;
+        job.model.shape.tied = tied;
         (void)train_alone(job);
         for (const size_t workers : {3, 4}) {
             job.run.folder = (folder_ / cat(name, workers)).string();
@@ -70,21 +80,34 @@ TEST_F(SharedStateTest, SgdSharesItsVelocityAndWhatHasNoneSharesUpdates) {
     }
 }
 
-// Each worker and parameter: 8 bytes of sums, 4 of new weights to each of the others, from one of them.
+// Each worker and parameter: 8 bytes of sums; of new weights, as forward reads them, 2 or 4 to each of the others, from one of them.
 TEST_F(SharedStateTest, AWindowSendsWhatTheFormulaSays) {
-    for (const int64_t workers : {3, 5}) {
-        const std::string run = cat("team", workers);
-        const Settings job = settings(run);
+    struct Case {
+        DType dtype;
+        int64_t workers;
+        double weight_bytes;
+    };
+    for (const auto& [dtype, workers, weight_bytes] :
+         {Case{DType::fp32, 3, 4}, {DType::bf16, 3, 2}, {DType::bf16, 5, 2}}) {
+        const std::string run = cat(word_of(dtype), workers);
+        Settings job = settings(run);
+        job.compute.dtype = dtype;
+        job.model.shape.ffn = 4000;  // nearly all of it is read by products alone
+        job.schedule.steps = 3;
         (void)train_by(std::vector<Fate>(static_cast<size_t>(workers), kNeverKilled), job);
-        const auto parameters = static_cast<double>(open_inputs(job).model->parameters().elements());
+        const std::shared_ptr<const ModelSpec> model = open_inputs(job).model;
+        const auto parameters = static_cast<double>(model->parameters().elements());
+        const auto planned = static_cast<double>(exchange_of(job, *model, workers).all_sent_bytes);
         const double others = static_cast<double>(workers - 1) / static_cast<double>(workers);
+        const double expected = 8 + weight_bytes * others;
         std::istringstream lines(read_text(folder_ / run / "metrics.jsonl"));
         int64_t windows = 0;
         for (std::string line; std::getline(lines, line); ++windows) {
             const double sent = nlohmann::json::parse(line).at("exchange_bytes");
-            EXPECT_NEAR(sent / (static_cast<double>(workers) * parameters), 8 + 4 * others, 0.05 * (8 + 4 * others));
+            EXPECT_NEAR(sent / (static_cast<double>(workers) * parameters), expected, 0.05 * expected) << run;
+            EXPECT_NEAR(sent, planned, 0.02 * planned) << run;
         }
-        EXPECT_EQ(windows, 5);
+        EXPECT_EQ(windows, 3);
     }
 }
 
@@ -100,6 +123,7 @@ TEST_F(SharedStateTest, AVerdictThatIsLostChangesNoBit) {
         expect_the_bits_of_one_process(run);
         EXPECT_THAT(output(), Not(HasSubstr(kBackToCheckpoint))) << run;
         EXPECT_THAT(output(), Not(HasSubstr("computed again"))) << run;
+        EXPECT_THAT(read_text(folder_ / run / "metrics.jsonl"), Not(HasSubstr("\"micro_batches\":0"))) << run;
     }
 }
 
@@ -143,8 +167,13 @@ TEST_F(SharedStateTest, APartWithoutAKeeperGoesBackToTheCheckpoint) {
 }
 
 TEST_F(SharedStateTest, AnythingThatHappensToAnyoneChangesNoBit) {
-    (void)train_alone(settings("alone"));
-    for (uint64_t run = 0; run < 4; ++run) {
+    const auto settings_in = [&](DType dtype, const std::string& run) {
+        Settings job = settings(run);
+        job.compute.dtype = dtype;
+        return job;
+    };
+    for (uint64_t run = 0; run < 5; ++run) {
+        const DType dtype = run % 3 == 2 ? DType::fp32 : DType::bf16;
         uint64_t dice = mix(run, 0x73686172);
         const auto roll = [&](int64_t sides) {
             return static_cast<int64_t>((dice = mix(dice)) % static_cast<uint64_t>(sides));
@@ -165,8 +194,12 @@ TEST_F(SharedStateTest, AnythingThatHappensToAnyoneChangesNoBit) {
                     fates.emplace_back(kNeverKilled);
             }
         }
-        (void)train_by(fates, settings(cat("run", run)));
-        expect_the_bits_of_one_process(cat("run", run));
+        const std::string alone = cat("alone-", word_of(dtype));
+        if (!std::filesystem::exists(folder_ / alone)) {
+            (void)train_alone(settings_in(dtype, alone));
+        }
+        (void)train_by(fates, settings_in(dtype, cat("run", run)));
+        expect_the_bits_of(alone, cat("run", run));
     }
 }
 
@@ -218,17 +251,40 @@ TEST_F(SharedStateTest, AStopInsideAWindowKeepsItsSums) {
     EXPECT_GT(open_windows, 0);
 }
 
-// 8 bytes of each parameter are moments.
-TEST_F(SharedStateTest, WorkersPlanWithoutTheMomentsThatOthersKeep) {
-    const Settings job = settings("plan");
+// In bf16 with AdamW a parameter takes 8 bytes of moments, 4 of its fp32 and 2 of its copy: all of the first are shared, and the second
+// of what only products read.
+TEST_F(SharedStateTest, WorkersPlanWithoutWhatOthersKeep) {
+    Settings job = settings("plan");
+    job.model.shape.ffn = 4000;
     const RunInputs inputs = open_inputs(job);
-    const auto planned = [&](const StateSharing& sharing) {
-        return Planner(inputs.settings, inputs.model, inputs.longest_sample(), 1, sharing).unlimited().parts.moments;
+    const auto planned = [&](DType dtype, const StateSharing& sharing) {
+        Settings with = inputs.settings;
+        with.compute.dtype = dtype;
+        return Planner(with, inputs.model, inputs.longest_sample(), 1, sharing).unlimited().parts;
     };
-    const int64_t all = planned({});
-    EXPECT_NEAR(static_cast<double>(planned({.ranges = 8, .copies = 2})) / static_cast<double>(all), 0.25, 0.15);
-    EXPECT_NEAR(static_cast<double>(planned({.ranges = 4, .copies = 2})) / static_cast<double>(all), 0.5, 0.1);
-    EXPECT_EQ(planned({.ranges = 2, .copies = 2}), all);
+    const auto share_of = [](int64_t part, int64_t all) {
+        return static_cast<double>(part) / static_cast<double>(all);
+    };
+    const StateSharing eight{.ranges = 8, .copies = 2};
+    const StateSharing four{.ranges = 4, .copies = 2};
+    const StateSharing none{.ranges = 2, .copies = 2};
+    for (const DType dtype : {DType::fp32, DType::bf16}) {
+        const ArenaParts all = planned(dtype, {});
+        EXPECT_NEAR(share_of(planned(dtype, eight).moments, all.moments), 0.25, 0.15);
+        EXPECT_NEAR(share_of(planned(dtype, four).moments, all.moments), 0.5, 0.1);
+        EXPECT_EQ(planned(dtype, none).moments, all.moments);
+        EXPECT_EQ(planned(dtype, none).weights, all.weights);
+        if (dtype == DType::fp32) {
+            EXPECT_EQ(planned(dtype, eight).weights, all.weights);
+            continue;
+        }
+        const double read =
+            share_of(places_beside_copy(inputs.model->parameters()).elements, inputs.model->parameters().flat_elements);
+        EXPECT_NEAR(share_of(planned(dtype, eight).weights, all.weights), read + 0.25, 0.05);
+        EXPECT_NEAR(share_of(planned(dtype, four).weights, all.weights), read + 0.5, 0.05);
+        EXPECT_LT(planned(dtype, eight).weights, all.weights / 2);
+        EXPECT_EQ(planned(dtype, eight).copy, all.copy);
+    }
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "accrue/train/team/state_sharing.h"
+
 namespace accrue {
 namespace {
 
@@ -23,7 +25,8 @@ TeamBasis basis_of(const RunInputs& inputs, const Advice& alone, const TeamReque
     const auto grains = std::max(1.0, alone.window_grains);
     const double update = times.fixed_seconds();
     return {.request = request,
-            .elements = inputs.model->parameters().gradient_elements,
+            .exchange_of = [settings = inputs.settings,
+                            model = inputs.model](int64_t workers) { return exchange_of(settings, *model, workers); },
             .window_grains = static_cast<int64_t>(grains),
             .grain_tokens = times.tokens / grains,
             .grain_seconds = (times.seconds() - update) / grains,
@@ -121,8 +124,7 @@ TeamTimes times_of_team(const TeamBasis& facts, int64_t workers, int64_t window_
     const double sharing = facts.request.link ? 1 : static_cast<double>(workers);
     return {.compute_seconds = sharing * each * facts.grain_seconds,
             .update_seconds = sharing * facts.update_seconds,
-            .exchange_seconds =
-                exchange_seconds_of(facts.request, cost_of_exchange(facts.elements, workers), facts.threads)};
+            .exchange_seconds = exchange_seconds_of(facts.request, facts.exchange_of(workers), facts.threads)};
 }
 
 TeamAdvice find_team_advice(const RunInputs& inputs, const Advice& alone, const TeamRequest& request,
@@ -131,7 +133,7 @@ TeamAdvice find_team_advice(const RunInputs& inputs, const Advice& alone, const 
     advice.facts = basis_of(inputs, alone, request);
     advice.measured = measured;
     const TeamBasis& facts = advice.facts;
-    advice.exchange = cost_of_exchange(facts.elements, request.workers);
+    advice.exchange = facts.exchange_of(request.workers);
     advice.times = times_of_team(facts, request.workers, facts.window_grains);
     advice.gain = times_of_team(facts, 1, facts.window_grains).seconds() / advice.times.seconds();
     // Of processes of this machine it is known.

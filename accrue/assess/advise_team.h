@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ namespace accrue {
 // What an advice about several workers rests on: one process, as it was measured, and what an exchange costs.
 struct TeamBasis {
     TeamRequest request;
-    int64_t elements = 0;  // of the sums
+    std::function<ExchangeCost(int64_t workers)> exchange_of = {};
     int64_t window_grains = 0;
     double grain_tokens = 0;   // counted ones
     double grain_seconds = 0;  // computed, and waited for its data

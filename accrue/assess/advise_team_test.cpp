@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/error.h"
+#include "accrue/model/parameters.h"
+#include "accrue/train/team/state_sharing.h"
 
 namespace accrue {
 namespace {
@@ -31,9 +33,8 @@ protected:
 
     // A link over which the exchange of so many workers takes so many seconds.
     [[nodiscard]] double link_for(int64_t workers, double seconds) const {
-        return 1e6 * seconds_over_link(cost_of_exchange(elements(), workers), 1e6) / seconds;
+        return 1e6 * seconds_over_link(exchange_of(inputs_.settings, *inputs_.model, workers), 1e6) / seconds;
     }
-    [[nodiscard]] int64_t elements() const { return inputs_.model->parameters().gradient_elements; }
     [[nodiscard]] TeamAdvice advice(const TeamRequest& request, const TeamMeasurements& measured = {}) const {
         return find_team_advice(inputs_, alone_, request, measured);
     }
@@ -60,7 +61,12 @@ TEST_F(AdviseTeamTest, MachinesShareTheGrainsAndEachUpdates) {
     EXPECT_NEAR(four.times.update_seconds, 2, 1e-9);
     EXPECT_NEAR(four.times.exchange_seconds, 3, 1e-9);
     EXPECT_NEAR(four.gain, 42.0 / 15, 1e-9);
-    EXPECT_EQ(four.exchange.all_sent_bytes, 16 * elements() * 3);
+    // Of sums 8 bytes each; of weights 2, or 4 of what is read in fp32, to three others.
+    const ParameterList& list = inputs_.model->parameters();
+    const auto all = static_cast<double>(list.gradient_elements);
+    const auto read = static_cast<double>(places_beside_copy(list).elements);
+    const double bytes = 4 * 8 * all + 3 * (4 * read + 2 * (all - read));
+    EXPECT_NEAR(static_cast<double>(four.exchange.all_sent_bytes), bytes, 0.01 * bytes);
     const TeamAdvice three = advice({.workers = 3, .link = link_for(3, 3.0)});
     EXPECT_NEAR(three.times.compute_seconds, 14, 1e-9) << "one of three has fourteen of forty grains";
 }

@@ -46,12 +46,12 @@ private:
 class MeasuredEngine {
 public:
     MeasuredEngine(const Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
-                   Pool& pool, int64_t arena_bytes, const Plan& first)
+                   Pool& pool, int64_t arena_bytes, const Plan& first, const StateSharing& sharing = {})
         : arena_(make_backing(device_of(settings.compute), arena_bytes),
                  make_host_part(device_of(settings.compute), first.host_bytes, {.pool = &pool})),
           kernels_(make_kernels(device_of(settings.compute), pool, arena_)),
           goes_on_(device_of(settings.compute).name.kind == DeviceKind::cuda),
-          engine_(settings, model, longest_sample, *kernels_, first.choices),
+          engine_(settings, model, longest_sample, *kernels_, first.choices, sharing),
           samples_(longest_sample),
           words_(samples_, model->vocabulary()),
           grain_samples_(settings.window.grain_samples) {
@@ -159,13 +159,14 @@ Rates measure_rates(const RunInputs& inputs, Pool& pool, int64_t room) {
 }
 
 std::vector<double> measure_plans(const RunInputs& inputs, Pool& pool, const std::vector<Plan>& plans,
-                                  double window_grains) {
+                                  double window_grains, const StateSharing& sharing) {
     std::vector<double> result;
     int64_t arena_bytes = 0;
     for (const Plan& plan : plans) {
         arena_bytes = std::max(arena_bytes, plan.arena_bytes);
     }
-    MeasuredEngine engine(inputs.settings, inputs.model, inputs.longest_sample(), pool, arena_bytes, plans.front());
+    MeasuredEngine engine(inputs.settings, inputs.model, inputs.longest_sample(), pool, arena_bytes, plans.front(),
+                          sharing);
     for (const Plan& plan : plans) {
         const auto [micro_batch, update] = engine.step_seconds(plan);
         result.push_back(micro_batch * window_grains / static_cast<double>(plan.micro_batch_grains) + update);

@@ -13,8 +13,9 @@ namespace accrue {
 // typical rates.
 [[nodiscard]] Rates measure_rates(const RunInputs& inputs, Pool& pool, int64_t room);
 
-// The seconds that windows of the run take by these plans, each from one real micro-batch and one real update.
+// The seconds that windows of the run take by these plans, each from one real micro-batch and one real update; of a worker that
+// shares the state as they do.
 [[nodiscard]] std::vector<double> measure_plans(const RunInputs& inputs, Pool& pool, const std::vector<Plan>& plans,
-                                                double window_grains);
+                                                double window_grains, const StateSharing& sharing = {});
 
 }  // namespace accrue

@@ -14,6 +14,7 @@
 #include "accrue/train/engine.h"
 #include "accrue/train/epoch.h"
 #include "accrue/train/settings_words.h"
+#include "accrue/train/team/state_sharing.h"
 
 namespace accrue {
 namespace {
@@ -54,7 +55,7 @@ double exchange_seconds(const PlanFindings& findings) {
 }
 
 // The chosen plan and every cut that fits.
-void measure_rows(const RunInputs& inputs, Pool& pool, PlanFindings& findings) {
+void measure_rows(const RunInputs& inputs, Pool& pool, const StateSharing& sharing, PlanFindings& findings) {
     std::vector<Plan> plans;
     std::vector<PlanRow*> rows;
     const auto add = [&](PlanRow& row) {
@@ -65,7 +66,7 @@ void measure_rows(const RunInputs& inputs, Pool& pool, PlanFindings& findings) {
     };
     add(findings.frontier[*findings.chosen]);
     std::for_each(findings.cuts.begin(), findings.cuts.end(), add);
-    const std::vector<double> seconds = measure_plans(inputs, pool, plans, findings.process_grains);
+    const std::vector<double> seconds = measure_plans(inputs, pool, plans, findings.process_grains, sharing);
     for (size_t i = 0; i < rows.size(); ++i) {
         rows[i]->measured_seconds = seconds[i] + exchange_seconds(findings);
     }
@@ -126,7 +127,7 @@ Json transient_json(const Plan& plan) {
 TeamPlan team_plan(const TeamRequest& request, const RunInputs& inputs) {
     TeamPlan team{.request = request,
                   .share = share_of(request, inputs.settings),
-                  .exchange = cost_of_exchange(inputs.model->parameters().gradient_elements, request.workers)};
+                  .exchange = exchange_of(inputs.settings, *inputs.model, request.workers)};
     team.exchange_seconds = exchange_seconds_of(request, team.exchange, threads_of(inputs.settings));
     return team;
 }
@@ -196,7 +197,8 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
     }
     const int64_t threads = request.team ? share_of(*request.team, settings).threads : settings.compute.threads;
     Pool pool(static_cast<int>(threads));
-    Planner planner(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool.threads());
+    const StateSharing sharing = request.team ? sharing_of(settings, request.team->workers) : StateSharing();
+    Planner planner(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool.threads(), sharing);
     PlanFindings findings;
     findings.machine = read_memory_facts();
     findings.device = device_of(settings.compute).name;
@@ -252,10 +254,13 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
         findings.cuts.push_back(row_of(planner.plan_of(choices, grains)));
     }
     if (findings.team) {
-        findings.team->alone_seconds = shown_row(findings).plan.window_seconds(findings.window_grains, rates);
+        const Plan& shown = shown_row(findings).plan;  // with all of the update
+        Planner alone(settings_to_plan(inputs), inputs.model, inputs.longest_sample(), pool.threads());
+        findings.team->alone_seconds =
+            alone.plan_of(shown.choices, shown.micro_batch_grains).window_seconds(findings.window_grains, rates);
     }
     if (request.measures && findings.chosen) {
-        measure_rows(inputs, pool, findings);
+        measure_rows(inputs, pool, sharing, findings);
     }
     return findings;
 }

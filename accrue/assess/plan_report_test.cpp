@@ -9,6 +9,7 @@
 
 #include "accrue/assess/calibrate.h"
 #include "accrue/base/bytes.h"
+#include "accrue/train/team/state_sharing.h"
 
 namespace accrue {
 namespace {
@@ -111,13 +112,18 @@ TEST_F(PlanReportTest, WorkersOfANetworkHaveTheirExchangeOnTop) {
     const PlanFindings findings =
         find_plans(inputs, plenty(), {.typical = true, .team = TeamRequest{.workers = 3, .link = 1e9}});
     ASSERT_TRUE(findings.team);
-    const ExchangeCost cost = cost_of_exchange(inputs.model->parameters().gradient_elements, 3);
+    const ExchangeCost cost = exchange_of(inputs.settings, *inputs.model, 3);
     EXPECT_EQ(findings.process_grains, 2) << "of four grains, one worker has two";
     EXPECT_EQ(findings.team->exchange_seconds, seconds_over_link(cost, 1e9));
     EXPECT_EQ(findings.team->alone_seconds, alone.frontier.front().seconds);
     if (!kSanitized) {  // what this process holds grows with each look
-        EXPECT_NEAR(shown_row(findings).peak_bytes - shown_row(alone).peak_bytes, cost.held_bytes, 16 << 20);
+        const int64_t less = shown_row(alone).plan.arena_bytes - shown_row(findings).plan.arena_bytes;
+        EXPECT_NEAR(shown_row(findings).peak_bytes + less - shown_row(alone).peak_bytes, cost.held_bytes, 16 << 20);
     }
+    const ArenaParts& of_one = shown_row(alone).plan.parts;
+    const ArenaParts& of_three = shown_row(findings).plan.parts;
+    EXPECT_LT(of_three.moments, of_one.moments * 3 / 4) << "two of three parts";
+    EXPECT_LT(of_three.weights, of_one.weights);
     EXPECT_EQ(findings.budget.bytes, plenty().bytes) << "a machine of its own";
     const nlohmann::json json = nlohmann::json::parse(plan_json(findings).dump());
     EXPECT_EQ(json.at("workers").at("exchange_sent_bytes"), cost.sent_bytes);

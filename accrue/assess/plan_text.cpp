@@ -57,9 +57,9 @@ std::string resident_text(const PlanFindings& findings, const PlanRow& row) {
            bytes_line("tables", parts.tables) +
            (parts.device > 0 ? bytes_line("the device's own", parts.device, "constants, workspace of its library")
                              : "") +
-           (exchange_bytes(findings) > 0
-                ? bytes_line("exchange of sums", exchange_bytes(findings), "8 bytes a parameter, and messages")
-                : "") +
+           (exchange_bytes(findings) > 0 ? bytes_line("exchange of sums", exchange_bytes(findings),
+                                                      "8 bytes a parameter that each keeps, and messages")
+                                         : "") +
            bytes_line("the process itself", row.peak_bytes - row.plan.arena_bytes - exchange_bytes(findings),
                       on_gpu ? "CUDA, the program's kernels, room to spare" : "program, data, stacks");
 }

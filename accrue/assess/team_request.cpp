@@ -6,6 +6,7 @@
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
 #include "accrue/base/pool.h"
+#include "accrue/train/team/state_sharing.h"
 #include "accrue/train/team/worker_share.h"
 
 namespace accrue {
@@ -32,7 +33,10 @@ MemoryBound memory_of_worker(const TeamRequest& team, const Settings& settings, 
 Settings settings_of_worker(const TeamRequest& team, const Settings& settings, const MemoryBound& machine,
                             const ModelSpec& model) {
     const MemoryBound part = memory_of_worker(team, settings, machine);
-    return settings_within({.bytes = part.bytes, .threads = share_of(team, settings).threads, .reason = part.reason},
+    return settings_within({.bytes = part.bytes,
+                            .threads = share_of(team, settings).threads,
+                            .sharing = sharing_of(settings, team.workers),
+                            .reason = part.reason},
                            settings, model);
 }
 

@@ -1,6 +1,9 @@
 #include "accrue/dist/exchange_cost.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
+#include <vector>
 
 #include "accrue/dist/lanes.h"
 #include "accrue/dist/sum_exchange.h"
@@ -34,6 +37,31 @@ ExchangeCost cost_of_exchange(int64_t elements, int64_t members) {
         cost.all_sent_bytes += sent;
     }
     cost.held_bytes = kElementBytes * elements + kBesideBytes;
+    return cost;
+}
+
+ExchangeCost cost_of_shared_exchange(std::span<const RangeCost> ranges, int64_t copies) {
+    const int64_t members = std::ssize(ranges);
+    ExchangeCost cost{.members = members};
+    if (members <= 1) {
+        return cost;
+    }
+    const int64_t keepers = std::min(copies, members);
+    std::vector<int64_t> sizes;
+    int64_t elements = 0;
+    for (const RangeCost& range : ranges) {
+        sizes.push_back(range.elements);
+        elements += range.elements;
+    }
+    for (const RangeCost& own : ranges) {
+        const int64_t summed = elements - own.elements + own.elements * (keepers - 1);
+        const int64_t sent = kElementBytes * summed + own.weight_bytes * (members - 1);
+        cost.sent_bytes = std::max(cost.sent_bytes, sent);
+        cost.all_sent_bytes += sent;
+    }
+    std::ranges::sort(sizes, std::greater<>());
+    const int64_t kept = std::accumulate(sizes.begin(), sizes.begin() + keepers, int64_t{0});
+    cost.held_bytes = kElementBytes * kept + kBesideBytes;
     return cost;
 }
 

@@ -1,5 +1,7 @@
 #include "accrue/dist/exchange_cost.h"
 
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace accrue {
@@ -27,6 +29,33 @@ TEST(ExchangeCostTest, TheLargestRangeIsWaitedFor) {
     const ExchangeCost cost = cost_of_exchange(1025, 3);  // a block, the single element behind it, and nothing
     EXPECT_EQ(cost.all_sent_bytes, 16 * 1025 * 2);
     EXPECT_EQ(cost.sent_bytes, 8 * (1 + 2 * 1024));
+}
+
+// Of equal ranges; the second of the formulas of docs/workers.md.
+TEST(ExchangeCostTest, WhoeverSharesSendsSumsOnceAndWeightsAsTheyAreRead) {
+    constexpr int64_t kElements = 1024 * 840;
+    for (int64_t members = 3; members <= 8; ++members) {
+        for (const int64_t bytes : {2, 4}) {
+            const int64_t each = kElements / members;
+            const std::vector<RangeCost> ranges(static_cast<size_t>(members),
+                                                {.elements = each, .weight_bytes = bytes * each});
+            const ExchangeCost cost = cost_of_shared_exchange(ranges, 2);
+            EXPECT_EQ(cost.members, members);
+            EXPECT_EQ(cost.sent_bytes, 8 * kElements + bytes * each * (members - 1));
+            EXPECT_EQ(cost.all_sent_bytes, cost.sent_bytes * members);
+            EXPECT_EQ(cost_of_shared_exchange(ranges, 1).sent_bytes, cost.sent_bytes - 8 * each) << "nothing passed on";
+            EXPECT_EQ(cost.held_bytes - cost_of_shared_exchange(ranges, 1).held_bytes, 8 * each);
+            EXPECT_LT(cost.held_bytes, cost_of_exchange(kElements, members).held_bytes);
+        }
+    }
+}
+
+TEST(ExchangeCostTest, WhoeverOwnsWhatIsReadInFp32IsWaitedFor) {
+    const std::vector<RangeCost> ranges = {{100, 400}, {100, 200}, {100, 200}};
+    const ExchangeCost cost = cost_of_shared_exchange(ranges, 2);
+    EXPECT_EQ(cost.sent_bytes, 8 * 300 + 2 * 400);
+    EXPECT_EQ(cost.all_sent_bytes, 3 * 8 * 300 + 2 * 800);
+    EXPECT_EQ(cost_of_shared_exchange(std::vector<RangeCost>{{100, 400}}, 2).sent_bytes, 0);
 }
 
 TEST(ExchangeCostTest, ALinkCarriesItsBitsLessTheHeaders) {

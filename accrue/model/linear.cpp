@@ -16,7 +16,7 @@ View<const float> Pass::bias_of(const LinearParameters& linear) const {
     if (bias < 0) {
         return {};
     }
-    return {weights.master.data + parameters[bias].offset, 1, linear.out};
+    return {weights.master_of(parameters, bias), 1, linear.out};
 }
 
 AnyConstView Pass::narrow_bias_of(const LinearParameters& linear) const {
@@ -29,7 +29,7 @@ AnyConstView Pass::narrow_bias_of(const LinearParameters& linear) const {
 
 View<const float> Pass::master_of(int64_t parameter) const {
     const Parameter& p = parameters[parameter];
-    return {weights.master.data + p.offset, p.rows(), p.columns()};
+    return {weights.master_of(parameters, parameter), p.rows(), p.columns()};
 }
 
 std::vector<SumView> Pass::sums_of(int64_t parameter) const {

@@ -51,6 +51,7 @@ public:
             const auto shape = layout == WeightLayout::out_in ? std::vector{outputs, in} : std::vector{in, outputs};
             result.parts.push_back(
                 {.weight = add(name + ".weight", shape, 0, deviation), .first_output = result.out, .outputs = outputs});
+            list.parameters.back().only_products = true;
             result.out += outputs;
         }
         align();
@@ -162,8 +163,12 @@ void ParameterList::place_gradients(const std::function<bool(const Parameter&)>&
         }
         parameter.gradient = {.tensor = std::ssize(trained), .offset = gradient_elements};
         trained.push_back(index);
-        gradient_elements += (index + 1 < count() ? (*this)[index + 1].offset : flat_elements) - parameter.offset;
+        gradient_elements += span_of(index);
     }
+}
+
+int64_t ParameterList::span_of(int64_t index) const {
+    return (index + 1 < count() ? (*this)[index + 1].offset : flat_elements) - (*this)[index].offset;
 }
 
 int64_t ParameterList::elements() const {
@@ -172,6 +177,20 @@ int64_t ParameterList::elements() const {
         total += parameter.elements();
     }
     return total;
+}
+
+MasterPlaces places_beside_copy(const ParameterList& list) {
+    MasterPlaces places;
+    for (int64_t index = 0; index < list.count(); ++index) {
+        const Parameter& parameter = list[index];
+        const bool is_elsewhere = parameter.only_products && parameter.gradient;
+        places.by_parameter.push_back(is_elsewhere ? MasterPlaces::kElsewhere : places.elements);
+        places.elements += is_elsewhere ? 0 : list.span_of(index);
+    }
+    for (const int64_t index : list.trained) {
+        places.by_gradient.push_back(places.by_parameter[static_cast<size_t>(index)]);
+    }
+    return places;
 }
 
 DecoderParameters decoder_parameters(const ModelConfig& config) {

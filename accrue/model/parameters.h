@@ -26,6 +26,7 @@ struct Parameter {
     std::optional<GradientPlace> gradient = {};  // none: it is frozen, and costs no sum and no moment
     float initial_value = 0;
     float initial_deviation = 0;  // of a normal distribution around the initial value
+    bool only_products = false;   // nothing else reads it: where there is a copy in bf16, nobody computes with the fp32
 
     [[nodiscard]] int64_t rows() const { return shape.size() == 2 ? shape[0] : 1; }
     [[nodiscard]] int64_t columns() const { return shape.back(); }
@@ -47,6 +48,8 @@ struct ParameterList {
     void place_gradients(const std::function<bool(const Parameter&)>& is_trained = nullptr);
 
     [[nodiscard]] int64_t count() const { return static_cast<int64_t>(parameters.size()); }
+    // Elements from a parameter to the next one, with the gap between them.
+    [[nodiscard]] int64_t span_of(int64_t index) const;
     // Numbers, without gaps.
     [[nodiscard]] int64_t elements() const;
     // The parameter that a gradient belongs to.
@@ -56,10 +59,28 @@ struct ParameterList {
     [[nodiscard]] const Parameter& operator[](int64_t index) const { return parameters[static_cast<size_t>(index)]; }
 };
 
+// Where the fp32 weights lie that a forward and a backward pass read beside a copy in bf16, one behind another without the others
+// and in the same layout otherwise. What is frozen is among them: no update would ever give it again.
+struct MasterPlaces {
+    static constexpr int64_t kElsewhere = -1;
+
+    std::vector<int64_t> by_parameter;  // in elements
+    std::vector<int64_t> by_gradient;   // of those that are trained
+    int64_t elements = 0;
+};
+[[nodiscard]] MasterPlaces places_beside_copy(const ParameterList& list);
+
 // All weights of a model: the fp32 master and what products read (a bf16 copy, or the master itself), both flat [1, n].
 struct Weights {
     View<const float> master;
     AnyConstView compute;
+    // Where each parameter begins in the master, if that holds only what is read of it; empty = at its offset.
+    std::span<const int64_t> master_places = {};
+
+    [[nodiscard]] const float* master_of(const ParameterList& list, int64_t parameter) const {
+        return master.data +
+               (master_places.empty() ? list[parameter].offset : master_places[static_cast<size_t>(parameter)]);
+    }
 };
 
 // A product's weight: one matrix in memory, made of one or more named tensors side by side (query, key and value, say).

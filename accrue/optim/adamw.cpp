@@ -25,7 +25,7 @@ void AdamW::update(const MeanGradient& gradient, const UpdateSettings& settings,
         const OptimizedTensor& tensor = tensors_[static_cast<size_t>(piece.of.tensor)];
         numbers.decay = tensor.decays ? static_cast<float>(options_.weight_decay) : 0.0F;
         const MeanView mean = mean_of(gradient, piece.of);
-        const auto [master, copy] = weights_of(weights, tensor, piece.of);
+        const auto [master, copy] = weights_of(weights, tensor, piece);
         if (options_.moments == MomentFormat::fp32) {
             kernels_.run(op::UpdateAdamW{.gradient = mean,
                                          .settings = numbers,

@@ -11,10 +11,20 @@
 
 namespace accrue {
 
-// The weights an optimizer writes: fp32 master, and where products read bf16, their copy. Both flat.
+// The weights an optimizer writes: fp32 master, and where products read bf16, their copy. Both flat. Where workers share them, the
+// master holds what is read in fp32, and of all else only what is kept here is there, in the places of the moments.
 struct WeightBuffers {
     View<float> master;
-    AnyView copy;  // empty in fp32
+    AnyView copy;           // empty in fp32
+    View<float> kept = {};  // empty = the master holds all
+    std::span<const int64_t> places =
+        {};  // where each trained tensor begins in the master: -1 = not there; empty = at its offset
+
+    [[nodiscard]] bool is_in_kept(int64_t tensor) const { return place_of(tensor, 0) < 0; }
+    // In the master, of a tensor that has this offset.
+    [[nodiscard]] int64_t place_of(int64_t tensor, int64_t offset) const {
+        return places.empty() ? offset : places[static_cast<size_t>(tensor)];
+    }
 };
 
 // What changes from step to step.
@@ -68,11 +78,19 @@ protected:
     mean.elements = piece.count;
     return mean;
 }
-[[nodiscard]] inline WeightBuffers weights_of(const WeightBuffers& weights, const OptimizedTensor& tensor,
-                                              const TensorPiece& piece) {
-    const int64_t first = tensor.offset + piece.first;
-    return {.master = weights.master.slice_columns(first, piece.count),
-            .copy = weights.copy.empty() ? AnyView() : weights.copy.slice_columns(first, piece.count)};
+struct PieceWeights {
+    View<float> master;
+    AnyView copy;
+};
+[[nodiscard]] inline PieceWeights weights_of(const WeightBuffers& weights, const OptimizedTensor& tensor,
+                                             const KeptPiece& piece) {
+    const auto& [number, first, count] = piece.of;
+    const AnyView copy = weights.copy.empty() ? AnyView() : weights.copy.slice_columns(tensor.offset + first, count);
+    if (weights.is_in_kept(number)) {
+        return {.master = weights.kept.slice_columns(piece.element, count), .copy = copy};
+    }
+    const int64_t place = weights.place_of(number, tensor.offset) + first;
+    return {.master = weights.master.slice_columns(place, count), .copy = copy};
 }
 
 }  // namespace accrue

@@ -22,7 +22,7 @@ void Sgd::update(const MeanGradient& gradient, const UpdateSettings& settings, c
         const OptimizedTensor& tensor = tensors_[static_cast<size_t>(piece.of.tensor)];
         numbers.decay = tensor.decays ? static_cast<float>(options_.weight_decay) : 0.0F;
         const MeanView mean = mean_of(gradient, piece.of);
-        const auto [master, copy] = weights_of(weights, tensor, piece.of);
+        const auto [master, copy] = weights_of(weights, tensor, piece);
         if (velocity_ && options_.moments == MomentFormat::eight_bits) {
             kernels_.run(op::UpdateSgd8Bit{.gradient = mean,
                                            .settings = numbers,

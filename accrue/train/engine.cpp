@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "accrue/base/error.h"
 #include "accrue/base/hash.h"
 #include "accrue/base/random.h"
 #include "accrue/optim/adamw.h"
@@ -88,6 +89,16 @@ std::unique_ptr<Optimizer> make_optimizer(const Settings& all, const ParameterLi
                                                   .share = std::move(share)},
                                    optimized_tensors(list), list.gradient_elements, kernels,
                                    memory_of_moments(all, kernels));
+}
+
+// Without a copy forward reads all in fp32.
+MasterPlaces master_places(const Settings& settings, const ParameterList& list, const StateSharing& sharing) {
+    if (sharing.is_everywhere() || settings.compute.dtype == DType::fp32) {
+        return {};
+    }
+    MasterPlaces places = places_beside_copy(list);
+    const bool shares_any = std::ranges::find(places.by_gradient, MasterPlaces::kElsewhere) != places.by_gradient.end();
+    return shares_any ? std::move(places) : MasterPlaces();
 }
 
 Schedule schedule_of(const Settings::Schedule& settings) {
@@ -194,17 +205,26 @@ Engine::Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_
       optimizer(make_optimizer(settings, model->parameters(), kernels, sharing)),
       rules(rules_of(settings, longest_sample)),
       dtype_(settings.compute.dtype),
-      master_(take_matrix<float>(kernels.arena(), 1, model->parameters().flat_elements)) {
+      places_(master_places(settings, model->parameters(), sharing)),
+      master_(take_matrix<float>(kernels.arena(), 1,
+                                 shares_master() ? places_.elements : model->parameters().flat_elements)) {
     state.loss_scale.value = rules.loss_scale_steps > 0 ? settings.compute.loss_scale : LossScale::kSmallest;
     weights.master = master_.view;
     fill_zero(kernels, master_.block);
+    if (shares_master()) {
+        kept_ = take_matrix<float>(kernels.arena(), 1, optimizer->kept().elements());
+        fill_zero(kernels, kept_.block);
+        weights.kept = kept_.view;
+        weights.places = places_.by_gradient;
+    }
     choose(choices);
 }
 
 void Engine::choose(const Choices& choices) {
     model->choose(choices);
     sum.let_wait(choices.waiting_grains);
-    const bool wants_copy = dtype_ != DType::fp32 && choices.weight_copy == Choices::WeightCopy::kept;
+    const bool wants_copy =
+        shares_master() || (dtype_ != DType::fp32 && choices.weight_copy == Choices::WeightCopy::kept);
     if (wants_copy == !weights.copy.empty()) {
         return;
     }
@@ -214,12 +234,46 @@ void Engine::choose(const Choices& choices) {
 }
 
 Weights Engine::weights_to_read() const {
-    return {.master = weights.master, .compute = weights.copy.empty() ? AnyConstView(weights.master) : weights.copy};
+    return {.master = weights.master,
+            .compute = weights.copy.empty() ? AnyConstView(weights.master) : weights.copy,
+            .master_places = places_.by_parameter};
+}
+
+std::vector<Engine::MasterPiece> Engine::masters() const {
+    if (!shares_master()) {
+        return {{.first = 0, .values = weights.master}};
+    }
+    const ParameterList& list = model->parameters();
+    std::vector<MasterPiece> pieces;
+    for (int64_t index = 0; index < list.count(); ++index) {
+        if (const View<float> all = master_of(index); all.data != nullptr) {
+            pieces.push_back({.first = list[index].offset, .values = all});
+        }
+    }
+    for (const KeptPiece& piece : optimizer->kept().pieces()) {
+        if (weights.is_in_kept(piece.of.tensor)) {
+            pieces.push_back({.first = list.of_gradient(piece.of.tensor).offset + piece.of.first,
+                              .values = weights.kept.slice_columns(piece.element, piece.of.count),
+                              .range = piece.range});
+        }
+    }
+    return pieces;
+}
+
+View<float> Engine::master_of(int64_t parameter) const {
+    const Parameter& of = model->parameters()[parameter];
+    const int64_t place = shares_master() ? places_.by_parameter[static_cast<size_t>(parameter)] : of.offset;
+    return place == MasterPlaces::kElsewhere ? View<float>() : weights.master.slice_columns(place, of.elements());
 }
 
 void Engine::refresh_copy() {
-    if (!weights.copy.empty()) {
-        kernels.run(op::Cast{.input = weights.master, .dropout = {}, .output = weights.copy});
+    if (weights.copy.empty()) {
+        return;
+    }
+    for (const MasterPiece& piece : masters()) {
+        kernels.run(op::Cast{.input = piece.values,
+                             .dropout = {},
+                             .output = weights.copy.slice_columns(piece.first, piece.values.columns)});
     }
 }
 
@@ -251,21 +305,42 @@ uint64_t Engine::rounding_seed() const {
 
 std::string Engine::weights_hash() const {
     Hasher hasher;
-    const ByteSource all = weights_source();
-    constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
-    for (const Parameter& parameter : model->parameters().parameters) {
-        all.part(parameter.offset * kBytes, parameter.elements() * kBytes)
-            .for_pieces(int64_t{1} << 20, [&hasher](std::span<const std::byte> piece) { hasher.add(piece); });
+    const ParameterList& list = model->parameters();
+    for (int64_t index = 0; index < list.count(); ++index) {
+        const View<float> master = master_of(index);
+        const AnyView copy = master.data == nullptr
+                                 ? weights.copy.slice_columns(list[index].offset, list[index].elements())
+                                 : AnyView(master);
+        const std::span<const std::byte> bytes(static_cast<const std::byte*>(copy.data),
+                                               static_cast<size_t>(copy.elements() * bytes_of(copy.dtype)));
+        source_of(kernels, bytes).for_pieces(int64_t{1} << 20, [&hasher](std::span<const std::byte> piece) {
+            hasher.add(piece);
+        });
     }
     return hasher.digest();
 }
 
 ByteSource Engine::weights_source() const {
+    if (shares_master()) {
+        throw Error("nobody has all fp32 weights of a run whose workers share them. This is a fault of the program.");
+    }
     return source_of(kernels, weights.master);
 }
 
 PutWeights Engine::put_weights() const {
-    return put_into(kernels, weights.master);
+    if (!shares_master()) {
+        return put_into(kernels, weights.master);
+    }
+    return [&kernels = kernels, pieces = masters()](int64_t first, std::span<const float> values) {
+        for (const MasterPiece& piece : pieces) {
+            const int64_t from = std::max(first, piece.first);
+            const int64_t end = std::min(first + std::ssize(values), piece.first + piece.values.columns);
+            if (from < end) {
+                upload(kernels, values.subspan(static_cast<size_t>(from - first), static_cast<size_t>(end - from)),
+                       piece.values.data + (from - piece.first));
+            }
+        }
+    };
 }
 
 PutWeights put_into(Kernels& kernels, View<float> flat) {

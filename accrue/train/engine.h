@@ -27,7 +27,7 @@ struct Engine {
     // The same with other choices than those of the settings from the start.
     Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_spec, int64_t longest_sample,
            Kernels& kernels, const Choices& choices);
-    // The same where workers share the moments out.
+    // The same where workers share the moments out and, beside a copy in bf16 or fp16, the fp32 weights.
     Engine(const Settings& settings, std::shared_ptr<const ModelSpec> model_spec, int64_t longest_sample,
            Kernels& kernels, const Choices& choices, const StateSharing& sharing);
 
@@ -89,19 +89,34 @@ struct Engine {
 
     // As the model reads them.
     [[nodiscard]] Weights weights_to_read() const;
-    // After the master changed by other means than the optimizer: renews the copy.
+    // Do workers share the fp32 weights that only products read? Then there is always a copy, and of the fp32 what WeightBuffers say.
+    [[nodiscard]] bool shares_master() const { return !places_.by_parameter.empty(); }
+    // The fp32 weights that are here, as they lie: all in one piece or, where workers share them, tensor by tensor.
+    struct MasterPiece {
+        static constexpr int64_t kEverywhere = -1;
+        int64_t first = 0;  // among the flat weights
+        View<float> values;
+        int64_t range = kEverywhere;  // otherwise kept because of it
+    };
+    [[nodiscard]] std::vector<MasterPiece> masters() const;
+    // All of a parameter's; empty = it is shared.
+    [[nodiscard]] View<float> master_of(int64_t parameter) const;
+    // After the master changed by other means than the optimizer: renews the copy, of what is here.
     void refresh_copy();
     // What stochastic rounding in the window that comes next depends on, besides grain, tensor and element.
     [[nodiscard]] uint64_t rounding_seed() const;
-    // The fp32 master, on its way out; and where it comes in: refresh_copy() must follow.
+    // The fp32 master, on its way out, if all of it is here; and where it comes in, as far as it is here: refresh_copy() must
+    // follow.
     [[nodiscard]] ByteSource weights_source() const;
     [[nodiscard]] PutWeights put_weights() const;
-    // A checksum of all weights, gaps left out.
+    // A checksum of all weights, gaps left out: of the fp32 ones or, where they are shared, of what forward reads.
     [[nodiscard]] std::string weights_hash() const;
 
 private:
     DType dtype_;
+    MasterPlaces places_;  // empty = the master is whole
     Leased<float> master_;
+    Leased<float> kept_;
     LeasedAny copy_;
 };
 

@@ -76,7 +76,7 @@ ArenaParts Planner::Dry::parts() {
     const auto bytes_in = [](const auto& view) { return view.elements() * bytes_of(view.dtype); };
     const int64_t resident = arena.bytes_in_use();
     const int64_t state = resident + arena.on_host().bytes_in_use();
-    ArenaParts parts{.weights = bytes_in(AnyView(engine.weights.master)),
+    ArenaParts parts{.weights = bytes_in(AnyView(engine.weights.master)) + bytes_in(AnyView(engine.weights.kept)),
                      .copy = bytes_in(engine.weights.copy),
                      .sums = engine.sum.source().size(),
                      .moments = 0,
@@ -253,7 +253,7 @@ std::vector<Choices> Planner::choices_beside_blocks() const {
     const std::span<const int64_t> loss_rows =
         dry_->kernels.traits().has_narrow_logits ? std::span<const int64_t>(kLossRowsInPlace) : kLossRows;
     std::vector<Choices::WeightCopy> copies = {Choices::WeightCopy::kept};
-    if (settings_.compute.dtype != DType::fp32) {
+    if (settings_.compute.dtype != DType::fp32 && !dry_->engine.shares_master()) {
         copies.push_back(Choices::WeightCopy::converted_per_tile);
     }
     std::vector<Choices> all;

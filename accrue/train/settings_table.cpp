@@ -282,7 +282,7 @@ std::vector<Setting> workers_settings() {
     return {
         {.name = "state",
          .place = [](Settings& s) -> SettingPlace { return WordPlace(s.workers.state); },
-         .meaning = "several workers: whether they share the optimizer's moments out, or each has all, free to change"},
+         .meaning = "several workers: whether they share the optimizer's state out, or each has all, free to change"},
         {.name = "copies",
          .place = [](Settings& s) -> SettingPlace { return &s.workers.copies; },
          .meaning =

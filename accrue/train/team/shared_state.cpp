@@ -1,12 +1,12 @@
 #include "accrue/train/team/shared_state.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 
 #include <nlohmann/json.hpp>
 
 #include "accrue/base/error.h"
+#include "accrue/base/hash.h"
+#include "accrue/train/team/shared_parts.h"
 
 namespace accrue {
 namespace {
@@ -62,51 +62,6 @@ std::vector<bool> who_is_there(std::span<const Status> all) {
     return is_there;
 }
 
-int64_t size_of(std::span<const std::span<std::byte>> pieces) {
-    int64_t bytes = 0;
-    for (const std::span<std::byte>& piece : pieces) {
-        bytes += std::ssize(piece);
-    }
-    return bytes;
-}
-
-// Calls action(device bytes, where they begin among those from `first` on) for so many bytes of pieces that follow one another.
-template <class Action>
-void for_bytes(std::span<const std::span<std::byte>> pieces, int64_t first, int64_t bytes, const Action& action) {
-    int64_t begin = 0;
-    for (const std::span<std::byte>& piece : pieces) {
-        const int64_t from = std::max(first, begin);
-        const int64_t end = std::min(first + bytes, begin + std::ssize(piece));
-        if (from < end) {
-            action(piece.subspan(static_cast<size_t>(from - begin), static_cast<size_t>(end - from)), from - first);
-        }
-        begin += std::ssize(piece);
-    }
-}
-
-void download_pieces(Kernels& kernels, std::span<const std::span<std::byte>> pieces, int64_t first,
-                     std::span<std::byte> into) {
-    for_bytes(pieces, first, std::ssize(into), [&](std::span<std::byte> device, int64_t place) {
-        download(kernels, static_cast<const std::byte*>(device.data()),
-                 into.subspan(static_cast<size_t>(place), device.size()));
-    });
-}
-
-void upload_pieces(Kernels& kernels, std::span<const std::span<std::byte>> pieces, int64_t first,
-                   std::span<const std::byte> from) {
-    for_bytes(pieces, first, std::ssize(from), [&](std::span<std::byte> device, int64_t place) {
-        upload(kernels, from.subspan(static_cast<size_t>(place), device.size()), device.data());
-    });
-}
-
-// Of one element, or of a block's scale: both as bytes for each element of a moment's part.
-int64_t bytes_before(MomentFormat format, int64_t kind, int64_t element) {
-    if (format == MomentFormat::fp32) {
-        return element * 4;
-    }
-    return kind == 0 ? element : moment_blocks(element) * 4;
-}
-
 }  // namespace
 
 // ---- when a roster is formed
@@ -156,7 +111,7 @@ std::optional<int64_t> SharedState::level_out(Mesh& mesh, int64_t rank, const Up
     }
     const std::set<int64_t> computed = held_;
     keep(std::move(*keepers), rank);
-    hand_on_moments(mesh, held);
+    hand_on_ranges(mesh, held);
     const auto first = std::ranges::find(is_there, true) - is_there.begin();
     if (!all_are_whole) {
         if (std::ranges::count(is_there, true) < std::ssize(is_there)) {
@@ -190,37 +145,10 @@ void SharedState::keep(RangeKeepers keepers, int64_t rank) {
     linked_.share({kept.ranges().begin(), kept.ranges().end()}, keepers_);
 }
 
-namespace {
-
-// Of a range, moment by moment; empty where it is not kept here.
-std::vector<std::span<std::byte>> moments_in(Engine& engine, int64_t range) {
-    std::vector<std::span<std::byte>> pieces;
-    for (const StoredMoment& moment : engine.optimizer->moments()) {
-        for (const StoredMoment::Part& part : moment.parts) {
-            if (part.range == range) {
-                pieces.push_back(part.device_bytes);
-            }
-        }
-    }
-    return pieces;
-}
-
-int64_t moment_bytes_of(Engine& engine, int64_t range) {
-    int64_t bytes = 0;
-    for (const StoredMoment& moment : engine.optimizer->moments()) {
-        for (const TensorPiece& piece : engine.optimizer->kept().pieces_of(range)) {
-            bytes += bytes_of(moment.format, piece);
-        }
-    }
-    return bytes;
-}
-
-}  // namespace
-
 // Each range that has a keeper without it.
-void SharedState::hand_on_moments(Mesh& mesh, const std::vector<std::vector<int64_t>>& held) {
+void SharedState::hand_on_ranges(Mesh& mesh, const std::vector<std::vector<int64_t>>& held) {
     std::vector<int64_t> lacking;
-    std::vector<std::vector<std::span<std::byte>>> pieces;
+    std::vector<MemoryPieces> pieces;
     std::vector<GatherSource> sources;
     for (int64_t range = 0; range < sharing_.ranges; ++range) {
         const bool is_lacking = std::ranges::any_of(keepers_[static_cast<size_t>(range)], [&](int64_t keeper) {
@@ -229,8 +157,8 @@ void SharedState::hand_on_moments(Mesh& mesh, const std::vector<std::vector<int6
         });
         if (is_lacking) {
             lacking.push_back(range);
-            pieces.push_back(moments_in(engine_, range));
-            sources.push_back({.from_rank = owner_of(range), .bytes = moment_bytes_of(engine_, range)});
+            pieces.push_back(kept_of(engine_, range));
+            sources.push_back({.from_rank = owner_of(range), .bytes = kept_bytes_of(engine_, range)});
         }
     }
     if (lacking.empty()) {
@@ -259,22 +187,11 @@ void SharedState::hold_all_kept() {
 
 // ---- weights
 
-std::vector<std::span<std::byte>> SharedState::weights_in(int64_t range) const {
-    const ParameterList& parameters = engine_.model->parameters();
-    std::vector<std::span<std::byte>> pieces;
-    for (const TensorPiece& piece : engine_.optimizer->kept().pieces_of(range)) {
-        const int64_t first = parameters.of_gradient(piece.tensor).offset + piece.first;
-        pieces.push_back(
-            std::as_writable_bytes(std::span(engine_.weights.master.data + first, static_cast<size_t>(piece.count))));
-    }
-    return pieces;
-}
-
 void SharedState::hand_on_weights(Mesh& mesh, const std::set<int64_t>& computed) {
-    std::vector<std::vector<std::span<std::byte>>> ranges;
+    std::vector<MemoryPieces> ranges;
     std::vector<GatherSource> sources;
     for (int64_t range = 0; range < sharing_.ranges; ++range) {
-        ranges.push_back(weights_in(range));
+        ranges.push_back(read_weights_of(engine_, range));
         sources.push_back({.from_rank = owner_of(range), .bytes = size_of(ranges.back())});
     }
     mesh.gather(
@@ -290,22 +207,52 @@ void SharedState::hand_on_weights(Mesh& mesh, const std::set<int64_t>& computed)
             std::vector<std::byte> mine(from.size());
             download_pieces(engine_.kernels, ranges[range], first, mine);
             if (!std::ranges::equal(mine, from)) {
-                throw Error(cat("step ", engine_.state.step, ": this worker has other weights of range ", range,
-                                " than the member of its roster with rank ", sources[range].from_rank,
-                                ", from the same sums: bits differ. Look at the memory of both machines."));
+                throw other_weights(static_cast<int64_t>(range));
             }
         });
     engine_.refresh_copy();
+    compare_kept_weights(mesh);
+}
+
+Error SharedState::other_weights(int64_t range) const {
+    return Error(cat("step ", engine_.state.step, ": this worker has other weights of range ", range,
+                     " than the member of its roster with rank ", owner_of(range),
+                     ", from the same sums: bits differ. Look at the memory of both machines."));
+}
+
+// What is gathered in bf16 says too little of the fp32 that the next update begins with.
+void SharedState::compare_kept_weights(Mesh& mesh) {
+    if (!engine_.shares_master()) {
+        return;
+    }
+    Json mine = Json::object();
+    for (const int64_t range : held_) {
+        Hasher hasher;
+        for (const std::span<std::byte>& piece : kept_weights_of(engine_, range)) {
+            source_of(engine_.kernels, piece).for_pieces(int64_t{1} << 20, [&](std::span<const std::byte> some) {
+                hasher.add(some);
+            });
+        }
+        mine[std::to_string(range)] = hasher.digest();
+    }
+    const std::vector<std::string> told = mesh.tell_all(mine.dump());
+    for (const int64_t range : held_) {
+        const Json owners = Json::parse(told[static_cast<size_t>(owner_of(range))]);
+        if (owners.at(std::to_string(range)) != mine.at(std::to_string(range))) {
+            throw other_weights(range);
+        }
+    }
 }
 
 // Weights that are never updated.
 void SharedState::hand_on_frozen(Mesh& mesh, int64_t from_rank) {
-    for (const Parameter& parameter : engine_.model->parameters().parameters) {
-        if (parameter.gradient) {
+    const ParameterList& parameters = engine_.model->parameters();
+    for (int64_t index = 0; index < parameters.count(); ++index) {
+        if (parameters[index].gradient) {
             continue;
         }
-        const std::array<std::span<std::byte>, 1> all = {std::as_writable_bytes(
-            std::span(engine_.weights.master.data + parameter.offset, static_cast<size_t>(parameter.elements())))};
+        const View<float> master = engine_.master_of(index);
+        const MemoryPieces all = {std::as_writable_bytes(std::span(master.data, static_cast<size_t>(master.columns)))};
         mesh.broadcast(
             from_rank, size_of(all),
             [&](int64_t first, std::span<std::byte> into) { download_pieces(engine_.kernels, all, first, into); },
@@ -328,96 +275,72 @@ bool SharedState::begin(int64_t rank, int64_t members) {
     held_.clear();
     is_whole_ = false;
     keep(std::move(*keepers), rank);
-    for (const StoredMoment& moment : engine_.optimizer->moments()) {
-        for (const StoredMoment::Part& part : moment.parts) {
-            engine_.kernels.run(op::FillZero{part.device_bytes});
+    for (const int64_t range : ranges_kept_by(keepers_, rank)) {
+        for (const std::span<std::byte>& piece : kept_of(engine_, range)) {
+            engine_.kernels.run(op::FillZero{piece});
         }
     }
     return true;
 }
 
-void SharedState::complete() {
+void SharedState::complete(Mesh& mesh) {
     hold_all_kept();
     engine_.refresh_copy();
+    if (engine_.shares_master()) {
+        hand_on_weights(mesh, held_);  // of what is kept elsewhere, the copy
+    }
     is_whole_ = true;
 }
 
-std::optional<SharedState::PartPlace> SharedState::place_of(int64_t part) const {
-    const std::vector<StoredMoment> moments = engine_.optimizer->moments();
-    const int64_t tensors = std::ssize(engine_.sum.tensors());
-    const int64_t kinds = !moments.empty() && moments.front().format == MomentFormat::eight_bits ? 2 : 1;
-    const int64_t number = part - 1;  // behind the weights
-    if (number < 0 || number >= std::ssize(moments) * tensors * kinds) {
-        return std::nullopt;
-    }
-    return PartPlace{.moment = static_cast<size_t>(number / (tensors * kinds)),
-                     .tensor = number / kinds % tensors,
-                     .kind = number % kinds};
-}
-
 bool SharedState::is_shared_part(int64_t part) const {
-    return place_of(part).has_value();
+    return std::ranges::any_of(pieces_of_part(engine_, part),
+                               [](const SharedPiece& piece) { return piece.range != SharedPiece::kEverywhere; });
 }
 
 void SharedState::write(std::span<const std::byte> bytes, int64_t part, int64_t offset) {
-    const auto place = place_of(part);
     const int64_t size = std::ssize(bytes);
-    if (!place) {
-        const auto all = std::as_writable_bytes(
-            std::span(engine_.weights.master.data, static_cast<size_t>(engine_.weights.master.elements())));
-        if (part != 0) {
-            return;  // sums: the grains of a window that was open are computed again
-        }
-        if (offset < 0 || offset > std::ssize(all) - size) {
-            throw Error(cat("a run's weights have no ", size, " bytes at ", offset,
-                            ": the run's leader has another model or other settings."));
-        }
-        upload(engine_.kernels, bytes, all.data() + offset);
-        return;
+    const int64_t weight_bytes = engine_.model->parameters().flat_elements * static_cast<int64_t>(sizeof(float));
+    if (part == 0 && (offset < 0 || offset > weight_bytes - size)) {
+        throw Error(cat("a run's weights have no ", size, " bytes at ", offset,
+                        ": the run's leader has another model or other settings."));
     }
-    const StoredMoment moment = engine_.optimizer->moments()[place->moment];
-    for (const StoredMoment::Part& each : moment.parts) {
-        if (each.tensor != place->tensor || each.suffix.empty() != (place->kind == 0)) {
-            continue;
-        }
-        const int64_t from = std::max(offset, each.offset);
-        const int64_t end = std::min(offset + size, each.offset + std::ssize(each.device_bytes));
+    for (const SharedPiece& piece : pieces_of_part(engine_, part)) {  // none of sums: their grains are computed again
+        const int64_t from = std::max(offset, piece.offset);
+        const int64_t end = std::min(offset + size, piece.offset + std::ssize(piece.here));
         if (from < end) {
             upload(engine_.kernels, bytes.subspan(static_cast<size_t>(from - offset), static_cast<size_t>(end - from)),
-                   each.device_bytes.data() + (from - each.offset));
+                   piece.here.data() + (from - piece.offset));
         }
     }
 }
 
-// Range by range, from whoever owns it.
+// What is shared, from whoever owns it.
 std::string SharedState::read(Mesh& mesh, int64_t part, int64_t offset, int64_t bytes) {
-    const PartPlace place = place_of(part).value();
-    const StoredMoment moment = engine_.optimizer->moments()[place.moment];
     std::string all(static_cast<size_t>(bytes), '\0');
     const std::span<std::byte> into = std::as_writable_bytes(std::span(all));
-    for (int64_t range = 0; range < sharing_.ranges; ++range) {
-        for (const TensorPiece& piece : engine_.optimizer->kept().pieces_of(range)) {
-            const int64_t from = std::max(offset, bytes_before(moment.format, place.kind, piece.first));
-            const int64_t end =
-                std::min(offset + bytes, bytes_before(moment.format, place.kind, piece.first + piece.count));
-            if (piece.tensor != place.tensor || from >= end) {
-                continue;
-            }
-            const auto kept = std::ranges::find_if(moment.parts, [&](const StoredMoment::Part& each) {
-                return each.tensor == place.tensor && each.range == range && each.suffix.empty() == (place.kind == 0);
-            });
-            mesh.broadcast(
-                owner_of(range), end - from,
-                [&](int64_t first, std::span<std::byte> some) {
-                    download(engine_.kernels,
-                             static_cast<const std::byte*>(kept->device_bytes.data()) + (from - kept->offset) + first,
-                             some);
-                    std::ranges::copy(some, into.begin() + (from - offset) + first);
-                },
-                [&](int64_t first, std::span<const std::byte> some) {
-                    std::ranges::copy(some, into.begin() + (from - offset) + first);
-                });
+    for (const SharedPiece& piece : pieces_of_part(engine_, part)) {
+        const int64_t from = std::max(offset, piece.offset);
+        const int64_t end = std::min(offset + bytes, piece.offset + piece.bytes);
+        if (from >= end) {
+            continue;
         }
+        const auto read_here = [&](int64_t first, std::span<std::byte> some) {
+            download(engine_.kernels, static_cast<const std::byte*>(piece.here.data()) + (from - piece.offset) + first,
+                     some);
+        };
+        if (piece.range == SharedPiece::kEverywhere) {
+            read_here(0, into.subspan(static_cast<size_t>(from - offset), static_cast<size_t>(end - from)));
+            continue;
+        }
+        mesh.broadcast(
+            owner_of(piece.range), end - from,
+            [&](int64_t first, std::span<std::byte> some) {
+                read_here(first, some);
+                std::ranges::copy(some, into.begin() + (from - offset) + first);
+            },
+            [&](int64_t first, std::span<const std::byte> some) {
+                std::ranges::copy(some, into.begin() + (from - offset) + first);
+            });
     }
     return all;
 }

@@ -11,6 +11,7 @@
 #include "accrue/train/settings_difference.h"
 #include "accrue/train/team/packet.h"
 #include "accrue/train/team/serve_state.h"
+#include "accrue/train/team/state_sharing.h"
 #include "accrue/train/team/worker_share.h"
 
 namespace accrue {
@@ -33,16 +34,13 @@ Settings TeamLeader::settings_of_worker(Settings settings, const ModelSpec& mode
     return settings_within(
         {.bytes = share,
          .threads = options_.threads_each,
+         .sharing = sharing_of(settings),
          .reason = cat(all.reason, ", of which each of ", options_.workers, " workers has ", format_bytes(share))},
         settings, model);
 }
 
-// Processors only: others add up norms in other blocks (kRangeBlock).
 StateSharing TeamLeader::sharing_of(const Settings& settings) const {
-    const bool shares = settings.workers.state == WorkersState::shared && !settings.workers.mixed &&
-                        device_of(settings.compute).name.kind == DeviceKind::cpu &&
-                        options_.workers > settings.workers.copies;
-    return shares ? StateSharing{.ranges = options_.workers, .copies = settings.workers.copies} : StateSharing{};
+    return accrue::sharing_of(settings, options_.workers);
 }
 
 void TeamLeader::begin(const Run& run, Engine& engine) {
@@ -358,6 +356,7 @@ void TeamLeader::add_measured(StepReport& report) {
                    .lost_workers = standing.counts.lost_workers + workforce_.killed(),
                    .grains_recomputed = standing.counts.recomputed_grains};
     const std::lock_guard lock(mutex_);
+    report.micro_batches = std::max<int64_t>(1, report.micro_batches);  // whoever missed the verdict has not said
     double mean = 0;
     for (const auto& [worker, told] : measured_) {
         mean += told.at("grain_seconds_mean").get<double>();

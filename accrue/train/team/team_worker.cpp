@@ -61,7 +61,8 @@ struct Job {
         of_run.compute.memory = options.memory ? options.memory : of_run.compute.memory;
         const int64_t threads = options.threads > 0 ? options.threads : of_run.compute.threads;
         const MemoryBound bound = budget_of(of_run, memory_of_machine());
-        return settings_within({.bytes = bound.bytes, .threads = threads, .reason = bound.reason}, of_run, *model);
+        return settings_within({.bytes = bound.bytes, .threads = threads, .sharing = sharing, .reason = bound.reason},
+                               of_run, *model);
     }
 
     int64_t term;
@@ -355,7 +356,7 @@ std::string TeamWorker::fill_shared(const Roster& roster) {
         return kNoState;
     }
     if (serve_shared_state(link_, *mesh_, roster.rank, engine_, shared_, has_state_) == Served::filled) {
-        shared_.complete();
+        shared_.complete(*mesh_);
         has_state_ = true;
         said_of_step_.clear();
         was_in_roster_ = false;

@@ -2,13 +2,12 @@
 
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
-#include "accrue/dist/exchange_cost.h"
-#include "accrue/model/parameters.h"
+#include "accrue/train/team/state_sharing.h"
 
 namespace accrue {
 Settings settings_within(const WorkerShare& share, Settings settings, const ModelSpec& model) {
-    constexpr int64_t kSeveral = 2;  // as much as for any other number
-    const int64_t exchange = cost_of_exchange(model.parameters().gradient_elements, kSeveral).held_bytes;
+    constexpr int64_t kSeveral = 2;  // where all is everywhere, as much as for any other number
+    const int64_t exchange = exchange_of(settings, model, share.sharing, kSeveral).held_bytes;
     if (share.bytes <= exchange) {
         throw Error(cat(share.reason, ", but the exchange of their sums alone takes ", format_bytes(exchange),
                         " of each. Give more memory, or take fewer workers on this machine."));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "accrue/dist/range_keepers.h"
 #include "accrue/model/model_spec.h"
 #include "accrue/train/settings.h"
 
@@ -12,7 +13,8 @@ namespace accrue {
 struct WorkerShare {
     int64_t bytes = 0;
     int64_t threads = 0;  // 0 = all
-    std::string reason;   // for an error: why it is not more bytes
+    StateSharing sharing = {};
+    std::string reason;  // for an error: why it is not more bytes
 };
 
 // The settings by which a worker plans: within its share, of which an exchange with others keeps some. An Error if that is all.
