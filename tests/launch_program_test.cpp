@@ -1,5 +1,6 @@
 // `accrue train` started several times by a launcher: by variables as launchers set them, and by real ones where they are.
 
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 
@@ -7,6 +8,7 @@
 #include "tests/support.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace accrue::testing {
 namespace {
@@ -94,6 +96,20 @@ TEST_F(LaunchProgramTest, WithWorkersOfItsOwnAProgramLooksAtNoLauncher) {
     RunningProgram program(words, variables(1, 2));
     EXPECT_EQ(program.wait(), 0) << program.output();
     EXPECT_EQ(weights("team"), undisturbed());
+}
+
+// As on a machine that has too little memory for it.
+TEST_F(LaunchProgramTest, AWorkerOfNumber0ThatIsAlwaysKilledEndsTheRun) {
+    RunningProgram leader(train("team"), variables(0, 2));
+    while (!leader.has_ended()) {
+        for (const pid_t worker : workers_of_run(folder_ / "team")) {
+            kill(worker, SIGKILL);
+        }
+        usleep(1000);
+    }
+    EXPECT_EQ(leader.wait(), 1);
+    EXPECT_THAT(leader.output(), HasSubstr("worker number-0-2 was killed by signal 9 and is started again"));
+    EXPECT_THAT(leader.output(), HasSubstr("workers are killed again and again soon after their start"));
 }
 
 TEST_F(LaunchProgramTest, OpenMpiStartsIt) {

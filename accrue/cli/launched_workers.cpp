@@ -83,6 +83,7 @@ void LaunchedWorkers::start(Answers& leader) {
 void LaunchedWorkers::start_own() {
     own_.name = cat("number-0", started_ == 0 ? "" : cat("-", started_));
     ++started_;
+    started_at_ = Clock::now();
     std::vector<std::string> words = {"work",
                                       "--join",
                                       own_.join,
@@ -117,6 +118,7 @@ std::vector<std::string> LaunchedWorkers::look_after() {
             throw Error(cat("worker ", own_.name, " has ended: ", last_words_in(output_.path())));
         }
         ++killed_;
+        short_lives_.note_killed(code - 128, seconds_since(started_at_));
         news.push_back(cat("worker ", own_.name, " was killed by signal ", code - 128, " and is started again"));
         start_own();
     }

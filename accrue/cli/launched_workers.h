@@ -5,11 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "accrue/base/clock.h"
 #include "accrue/base/unnamed_file.h"
 #include "accrue/cli/child_process.h"
 #include "accrue/cli/launcher.h"
 #include "accrue/cli/local_meeting.h"
 #include "accrue/cli/remote_workers.h"
+#include "accrue/cli/short_lives.h"
 #include "accrue/cli/starting_thread.h"
 #include "accrue/cli/work_command.h"
 
@@ -47,7 +49,9 @@ private:
     UnnamedFile output_;
     std::unique_ptr<ChildProcess> process_;
     int64_t started_ = 0;
+    Clock::time_point started_at_;  // the last one
     int64_t killed_ = 0;
+    ShortLives short_lives_;
 };
 
 }  // namespace accrue
