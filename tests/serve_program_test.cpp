@@ -138,8 +138,7 @@ TEST_F(ServeProgramTest, ARunThatWaitsForMoreWorkersIsStopped) {
     EXPECT_TRUE(leader->says("1 of 2 workers is there")) << leader->output();
     leader->send(SIGTERM);
     expect_end(*leader, 3, "Stopped before the first step");
-    worker->send(SIGTERM);
-    (void)worker->wait();
+    expect_end(*worker, 0, "the run was stopped");
 }
 
 TEST_F(ServeProgramTest, ARunWithoutWorkersWaitsForOthers) {
@@ -167,8 +166,10 @@ TEST_F(ServeProgramTest, AWorkerFindsALeaderThatWasKilledAndStartedAgain) {
     killed->send(SIGKILL);
     EXPECT_EQ(killed->wait(), 128 + SIGKILL);
     const std::string steps = cat("schedule.steps=", steps_of("team") + 20);
+    const std::string term = read_text(folder_ / "team" / "run.term");
     const Program leader = serve({"--resume", (folder_ / "team").string(), "--set", steps}, address);
     expect_end(*leader, 0, "Done: ");
+    EXPECT_GT(read_text(folder_ / "team" / "run.term"), term);
     expect_end(*worker, 0, "all its steps are done");
     EXPECT_THAT(worker->output(), HasSubstr("the run is led anew"));
     EXPECT_EQ(weights("team"), undisturbed(steps_of("team")));

@@ -71,6 +71,8 @@ public:
     // ---- for whoever leads the run.
     // Until the next task is set, nobody is given any grain: the open window, and those that are begun, are left open.
     void ask_to_stop();
+    // Whoever is there meets now, if they are fewer than the first roster is for, too.
+    void wait_for_no_more() { rosters_.wait_for_no_more(); }
     [[nodiscard]] int64_t term() const { return rosters_.term(); }
     // The present roster, or the last one while all are asked to meet again: its number, its members by rank, and what their
     // weights had seen when they came (-1 = none).

@@ -213,6 +213,13 @@ int64_t CoordinatorDesk::roster_of_answer() const {
     return roster_of_answer_;
 }
 
+void CoordinatorDesk::wait_for_no_more() {
+    const std::lock_guard lock(mutex_);
+    coordinator_.wait_for_no_more();
+    coordinator_.look_around(seconds_now());
+    wake();
+}
+
 void CoordinatorDesk::ask_to_stop() {
     const std::lock_guard lock(mutex_);
     coordinator_.ask_to_stop();

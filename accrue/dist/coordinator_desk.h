@@ -70,6 +70,7 @@ public:
     // In which roster all members have said it: of the last task that was answered.
     [[nodiscard]] int64_t roster_of_answer() const;
     void ask_to_stop();
+    void wait_for_no_more();
     [[nodiscard]] std::vector<std::string> take_news();
     // Who takes part, as Coordinator says of each.
     struct Standing {

@@ -28,6 +28,8 @@ public:
     void leave(const std::string& worker, double now);
     void look_around(double now);
     [[nodiscard]] Soon<Roster> meet(const MeetRequest& request, double now);
+    // The first roster waits for nobody who is not there.
+    void wait_for_no_more() { options_.least_workers = 1; }
 
     // The rank of a member that makes this call. Throws RosterChanged where the roster is another or has ended, or the call is a late
     // copy.
