@@ -13,6 +13,7 @@
 namespace accrue::testing {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
@@ -77,6 +78,7 @@ TEST_F(LaunchProgramTest, ProcessesOfOneMachineGiveTheFileOfOne) {
     }
     EXPECT_THAT(programs.back()->output(), HasSubstr("torchrun started 3 processes: this one leads."));
     EXPECT_THAT(programs.back()->output(), HasSubstr("workers: 3;"));
+    EXPECT_EQ(programs[0]->output() + programs[1]->output(), "") << "whoever leads speaks for all";
     EXPECT_EQ(weights("team"), undisturbed());
 }
 
@@ -84,7 +86,8 @@ TEST_F(LaunchProgramTest, OtherSettingsOfAnotherProcessAreNamed) {
     RunningProgram leader(train("team"), variables(0, 2));
     RunningProgram other(train("team", {"optimizer.rate=0.5"}), variables(1, 2));
     EXPECT_EQ(other.wait(), 1);
-    EXPECT_THAT(other.output(), HasSubstr("worker number-1 was started with other settings than the run's leader"));
+    EXPECT_THAT(other.output(),
+                HasSubstr("number 1: worker number-1 was started with other settings than the run's leader"));
     EXPECT_THAT(other.output(), HasSubstr("there"));
     leader.send(SIGKILL);
     (void)leader.wait();
@@ -96,6 +99,21 @@ TEST_F(LaunchProgramTest, WithWorkersOfItsOwnAProgramLooksAtNoLauncher) {
     RunningProgram program(words, variables(1, 2));
     EXPECT_EQ(program.wait(), 0) << program.output();
     EXPECT_EQ(weights("team"), undisturbed());
+}
+
+// As launchers send them: to all. Whoever has not joined yet is not told by anybody else.
+TEST_F(LaunchProgramTest, ASignalToAllEndsThoseTooThatHaveNotFoundTheirLeader) {
+    RunningProgram late(train("other"), {"RANK=1", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_PORT=29501"});
+    RunningProgram leader(train("team"), variables(0, 3));
+    RunningProgram other(train("team"), variables(1, 3));
+    EXPECT_TRUE(leader.says("2 of 3 workers are there")) << leader.output();
+    for (RunningProgram* const program : {&leader, &other, &late}) {
+        program->send(SIGTERM);
+    }
+    EXPECT_EQ(leader.wait(), 3) << leader.output();
+    EXPECT_THAT(leader.output(), HasSubstr("Stopped before the first step."));
+    EXPECT_EQ(other.wait(), 0) << other.output();
+    EXPECT_THAT(late.wait(), AnyOf(3, 128 + SIGTERM)) << "at its very start a signal ends any program";
 }
 
 // As on a machine that has too little memory for it.

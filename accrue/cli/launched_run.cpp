@@ -3,19 +3,21 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 #include <unistd.h>
 
 #include "accrue/base/clock.h"
 #include "accrue/base/error.h"
+#include "accrue/cli/asked_run.h"
 #include "accrue/cli/join_run.h"
 #include "accrue/cli/launched_workers.h"
 #include "accrue/cli/local_meeting.h"
+#include "accrue/cli/signals.h"
 #include "accrue/cli/work_command.h"
 #include "accrue/dist/network_address.h"
 #include "accrue/observe/status_line.h"
-#include "accrue/train/settings.h"
 
 namespace accrue {
 namespace {
@@ -29,11 +31,14 @@ std::string listening_at(const Launch& launch) {
     return launch.coordinator.empty() ? "127.0.0.1:0" : cat("0.0.0.0:", network_address_of(launch.coordinator).port);
 }
 
-MeetingPoint wait_for_meeting(const Launch& launch) {
+std::optional<MeetingPoint> wait_for_meeting(const Launch& launch, const StopFlag& stop) {
     const auto start = Clock::now();
     while (seconds_since(start) < kPatienceSeconds) {
         if (const auto point = LocalMeeting::find(launch.job)) {
-            return *point;
+            return point;
+        }
+        if (stop) {
+            return std::nullopt;
         }
         std::this_thread::sleep_for(kLookForMeeting);
     }
@@ -41,15 +46,21 @@ MeetingPoint wait_for_meeting(const Launch& launch) {
                     " started did not lead a run for ", kPatienceSeconds, " s. What does it say?"));
 }
 
-ExitCode work_launched(const TrainCommand& command, const Launch& launch) {
-    WorkCommand work = work_of(launch, command);
+// Nothing is left to do where a signal, which went to all of the launcher's processes, came before.
+ExitCode work_launched(const TrainCommand& command, const Launch& launch) try {
+    WorkCommand work = work_of(launch, asked_run(command));
     if (launch.coordinator.empty()) {
-        const MeetingPoint point = wait_for_meeting(launch);
-        work.join = point.address;
-        work.run = point.run;
-        ::setenv(kTokenVariable, point.token.c_str(), 1);
+        const auto point = wait_for_meeting(launch, stop_on_signals());
+        if (!point) {
+            return ExitCode::stopped;
+        }
+        work.join = point->address;
+        work.run = point->run;
+        ::setenv(kTokenVariable, point->token.c_str(), 1);
     }
     return join_run(work);
+} catch (const Error& error) {
+    throw Error(cat("number ", launch.rank, ": ", error.what()));
 }
 
 }  // namespace

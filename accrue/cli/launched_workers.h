@@ -7,6 +7,7 @@
 
 #include "accrue/base/clock.h"
 #include "accrue/base/unnamed_file.h"
+#include "accrue/cli/asked_run.h"
 #include "accrue/cli/child_process.h"
 #include "accrue/cli/launcher.h"
 #include "accrue/cli/local_meeting.h"
@@ -19,9 +20,7 @@ namespace accrue {
 
 // How a process of a launcher works for the run that number 0 leads: within its part of the machine, for as long as the run goes on.
 // Where number 0 is, is left open where all are on one machine.
-[[nodiscard]] WorkCommand work_of(const Launch& launch, const TrainCommand& command);
-// What all of them were asked to do, to be compared.
-[[nodiscard]] std::string asked_by(const TrainCommand& command);
+[[nodiscard]] WorkCommand work_of(const Launch& launch, const AskedRun& asked);
 
 // The workers of a run that a launcher started: number 0's own, which this process starts, and the others, which join.
 class LaunchedWorkers final : public Workforce {
