@@ -5,7 +5,6 @@
 #include <chrono>
 #include <future>
 #include <latch>
-#include <set>
 
 #include <gtest/gtest.h>
 
@@ -184,39 +183,14 @@ TEST(GlooConnectTest, AMemberOfAnotherRosterIsNotTakenForOneOfThis) {
     EXPECT_EQ(outcomes[1], Outcome::As::roster_changed);
 }
 
-// A member and a range of which it holds something else than was given.
-using Wrong = std::set<std::pair<int64_t, int64_t>>;
-
-Wrong wrong_of(const std::vector<ExchangeChecks>& checks) {
-    Wrong wrong;
-    for (size_t range = 0; range < checks.size(); ++range) {
-        uint64_t given = 0;
-        for (const ExchangeChecks& each : checks) {
-            given += each.given[range];
-        }
-        for (size_t member = 0; member < checks.size(); ++member) {
-            if (checks[member].total[range] != given) {
-                wrong.emplace(member, range);
-            }
-        }
-    }
-    return wrong;
-}
-
 // Who sees what as wrong in a window in which that happens; all others and the next attempt are without a fault.
-Wrong seen_in(const Disturbance& disturbance) {
+WrongRanges seen_in(const Disturbance& disturbance) {
     std::vector<ExchangeChecks> first(kMembers);
     std::vector<ExchangeChecks> second(kMembers);
     MemoryStore store;
     const auto outcomes = each_in_a_thread(kMembers, [&](int64_t rank) {
-        bool is_done = rank != disturbance.to_rank;
-        const auto disturb = [&](const Arrival& arrival) {
-            if (!is_done && arrival.of == disturbance.of && arrival.from_rank == disturbance.from_rank) {
-                is_done = true;
-                disturbance.change(arrival,
-                                   {reinterpret_cast<int64_t*>(arrival.bytes.data()), arrival.bytes.size() / 8});
-            }
-        };
+        bool is_done = false;
+        const auto disturb = once(disturbance, rank, is_done);
         const MeshDevice device;
         const auto mesh = connect_mesh(device, store, {.rank = rank, .size = kMembers, .disturb = disturb});
         std::vector<int64_t> values = contribution(rank, 10000, 1);
@@ -233,8 +207,8 @@ Wrong seen_in(const Disturbance& disturbance) {
         EXPECT_EQ(values, sum_of_contributions(kMembers, 10000, 1));
     });
     EXPECT_EQ(outcomes, std::vector<Outcome>(kMembers));
-    EXPECT_EQ(wrong_of(second), Wrong{});
-    return wrong_of(first);
+    EXPECT_EQ(wrong_in(second), WrongRanges{});
+    return wrong_in(first);
 }
 
 const std::vector<NamedChange>& changes() {
@@ -245,18 +219,18 @@ const std::vector<NamedChange>& changes() {
 // The owner gives its wrong total to everybody.
 TEST(GlooDamageTest, AChangedContributionShowsToAllInTheRangeOfWhoeverAddedIt) {
     for (const auto& [name, change] : changes()) {
-        const Wrong all_of_range_2{{0, 2}, {1, 2}, {2, 2}};
+        const WrongRanges all_of_range_2{{0, 2}, {1, 2}, {2, 2}};
         EXPECT_EQ(seen_in({.of = Arrival::Of::contribution, .from_rank = 0, .to_rank = 2, .change = change}),
-                  name == "nothing" ? Wrong{} : all_of_range_2)
+                  name == "nothing" ? WrongRanges{} : all_of_range_2)
             << name;
     }
 }
 
 TEST(GlooDamageTest, AChangedTotalShowsToWhoeverGotIt) {
     for (const auto& [name, change] : changes()) {
-        const Wrong range_1_at_0{{0, 1}};
+        const WrongRanges range_1_at_0{{0, 1}};
         EXPECT_EQ(seen_in({.of = Arrival::Of::total, .from_rank = 1, .to_rank = 0, .change = change}),
-                  name == "nothing" ? Wrong{} : range_1_at_0)
+                  name == "nothing" ? WrongRanges{} : range_1_at_0)
             << name;
     }
 }
