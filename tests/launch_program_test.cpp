@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Words = std::vector<std::string>;
 
 class LaunchProgramTest : public ::testing::Test {
@@ -99,6 +100,32 @@ TEST_F(LaunchProgramTest, WithWorkersOfItsOwnAProgramLooksAtNoLauncher) {
     RunningProgram program(words, variables(1, 2));
     EXPECT_EQ(program.wait(), 0) << program.output();
     EXPECT_EQ(weights("team"), undisturbed());
+}
+
+// As torchrun --max-restarts: all of them, with the same words.
+TEST_F(LaunchProgramTest, ProcessesThatAreStartedAgainGoOnWithTheirRun) {
+    const auto start = [this](int64_t rank, int64_t restarts) {
+        Words words = variables(rank, 2);
+        words.insert(words.end(), {"TORCHELASTIC_RUN_ID=none", "TORCHELASTIC_USE_AGENT_STORE=True",
+                                   cat("LOCAL_RANK=", rank), cat("TORCHELASTIC_RESTART_COUNT=", restarts)});
+        return std::make_unique<RunningProgram>(train("team", {"run.checkpoint_steps=2", "schedule.steps=60"}), words);
+    };
+    {
+        const auto leader = start(0, 0);
+        const auto other = start(1, 0);
+        EXPECT_TRUE(leader->says("step 5/")) << leader->output();
+        leader->send(SIGKILL);
+        EXPECT_EQ(leader->wait(), 128 + SIGKILL);
+        other->send(SIGTERM);
+        EXPECT_EQ(other->wait(), 3) << "nobody is there who could tell it more";
+    }
+    const auto other = start(1, 1);
+    const auto leader = start(0, 1);
+    EXPECT_EQ(leader->wait(), 0) << leader->output();
+    EXPECT_EQ(other->wait(), 0) << other->output();
+    EXPECT_THAT(leader->output(), Not(HasSubstr("step 3/")));
+    EXPECT_EQ(run_program(train("alone", {"schedule.steps=60"})).exit_code, 0);
+    EXPECT_EQ(weights("team"), weights("alone"));
 }
 
 // As launchers send them: to all. Whoever has not joined yet is not told by anybody else.

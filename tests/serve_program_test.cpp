@@ -108,6 +108,21 @@ TEST_F(ServeProgramTest, WorkersThatJoinGiveTheFileOfOneProcess) {
     EXPECT_EQ(weights("team"), undisturbed(40));
 }
 
+TEST_F(ServeProgramTest, WorkersMeetByIpv6) {
+    if (!why_not_listening({.host = "::1", .port = 0}).empty()) {
+        GTEST_SKIP() << "this machine has no IPv6";
+    }
+    const Program leader = serve(joined(of_run("team", {"schedule.steps=20"}), {"--workers", "2"}), "[::1]:0");
+    const std::string address = address_of(*leader);
+    EXPECT_THAT(address, HasSubstr("[::1]:"));
+    const Program first = work(address);
+    const Program second = work(address);
+    expect_end(*leader, 0, "Done: 20 steps");
+    expect_end(*first, 0, "met by others at ::1");
+    expect_end(*second, 0, "all its steps are done");
+    EXPECT_EQ(weights("team"), undisturbed(20));
+}
+
 // The run is longer than anybody waits: it is stopped when all of it has happened.
 TEST_F(ServeProgramTest, WorkersComeAndGoInMidRunAndTheRunGoesOnFromWhereItStopped) {
     const Program leader = serve(of_run("team", {"schedule.steps=1000000"}));

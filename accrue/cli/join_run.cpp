@@ -18,6 +18,7 @@
 #include "accrue/base/clock.h"
 #include "accrue/base/error.h"
 #include "accrue/cli/listening.h"
+#include "accrue/cli/local_meeting.h"
 #include "accrue/cli/signals.h"
 #include "accrue/dist/grpc_link.h"
 #include "accrue/dist/health_server.h"
@@ -92,7 +93,9 @@ private:
     }
     void end_unless_it_stays() {
         const std::lock_guard lock(mutex_);
-        if (link_ == nullptr && command_.ends_with_run) {
+        const bool has_no_leader =
+            link_ == nullptr || (!command_.meeting.empty() && !LocalMeeting::find(command_.meeting));
+        if (command_.ends_with_run && has_no_leader) {
             std::_Exit(static_cast<int>(ExitCode::stopped));
         }
         if (link_ == nullptr) {

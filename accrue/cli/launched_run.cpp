@@ -28,7 +28,8 @@ constexpr auto kLookForMeeting = std::chrono::milliseconds(100);
 
 // The port of number 0, on all of its interfaces: which of them the others reach, they know.
 std::string listening_at(const Launch& launch) {
-    return launch.coordinator.empty() ? "127.0.0.1:0" : cat("0.0.0.0:", network_address_of(launch.coordinator).port);
+    return launch.coordinator.empty() ? "127.0.0.1:0"
+                                      : text_of(every_interface_for(network_address_of(launch.coordinator)));
 }
 
 std::optional<MeetingPoint> wait_for_meeting(const Launch& launch, const StopFlag& stop) {
@@ -56,6 +57,7 @@ ExitCode work_launched(const TrainCommand& command, const Launch& launch) try {
         }
         work.join = point->address;
         work.run = point->run;
+        work.meeting = launch.job;
         ::setenv(kTokenVariable, point->token.c_str(), 1);
     }
     return join_run(work);
@@ -74,6 +76,7 @@ ExitCode run_launched(const TrainCommand& command, const Launch& launch) {
     leading.workers = launch.size;
     leading.listen = listening_at(launch);
     leading.launch = launch;
+    leading.goes_on = launch.restarts > 0;
     return run_train(leading);
 }
 

@@ -122,7 +122,21 @@ OpenedRun open_continued_run(const TrainCommand& command, const std::filesystem:
     return {.claim = std::move(claim), .settings = settings};
 }
 
+// Goes on with the run in run.folder where there is one.
+OpenedRun open_run_of_folder(const TrainCommand& command, const Settings& settings) {
+    const RunFolder folder{settings.run.folder};
+    if (settings.run.folder.empty() || !std::filesystem::exists(folder.settings())) {
+        return open_new_run(command, settings);
+    }
+    TrainCommand continued = command;
+    std::erase_if(continued.overrides, [](const std::string& each) { return each.starts_with("run.folder="); });
+    return open_continued_run(continued, folder.root);
+}
+
 OpenedRun open_run(const TrainCommand& command, const Settings& settings) {
+    if (command.goes_on && command.resume.empty()) {
+        return open_run_of_folder(command, settings);
+    }
     return command.resume.empty() ? open_new_run(command, settings) : open_continued_run(command, command.resume);
 }
 
@@ -145,17 +159,11 @@ Standby::Options standby_options(const TrainCommand& command, const AskedRun& as
 
 // Whoever led before may still be about to let go of the folder.
 OpenedRun wait_for_run(const TrainCommand& command, const Settings& asked, Standby& standby) {
-    const RunFolder folder{asked.run.folder};
     bool is_told = false;
     while (true) {
         standby.leadership().require();
         try {
-            if (!std::filesystem::exists(folder.settings())) {
-                return open_new_run(command, asked);
-            }
-            TrainCommand continued = command;
-            std::erase_if(continued.overrides, [](const std::string& each) { return each.starts_with("run.folder="); });
-            return open_continued_run(continued, folder.root);
+            return open_run_of_folder(command, asked);
         } catch (const RunInUse& use) {
             if (!std::exchange(is_told, true)) {
                 show(stdout, cat("waiting: ", use.what(), "\n"));

@@ -25,6 +25,7 @@ struct WorkCommand {
     bool ends_with_run = false;      // once it takes part not by a signal, of which its leader is told, too
     bool is_quiet = false;           // whoever leads the run speaks on the same terminal
     std::string health;              // host:port where it says how it is; "" = nowhere
+    std::string meeting;             // where its leader is found on this machine (local_meeting.h); "" = nowhere
     std::string asked;               // what this process was asked to train; "" = whatever is led
 };
 
