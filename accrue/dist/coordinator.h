@@ -85,6 +85,7 @@ public:
     [[nodiscard]] std::vector<std::string> heard() const { return rosters_.heard(); }
     // Is there a roster, and is nobody asked to meet again?
     [[nodiscard]] bool is_formed() const { return rosters_.is_formed(); }
+    [[nodiscard]] RosterHealth health() const { return rosters_.health(); }
     // Since the start: workers that were lost, grains that were given out again, exchanges that did not count.
     struct Counts {
         int64_t lost_workers = 0;  // killed or silent, not those that left

@@ -94,6 +94,11 @@ void CoordinatorDesk::beat(const std::string& worker) {
     coordinator_.beat(worker, seconds_now());
 }
 
+RosterHealth CoordinatorDesk::health() const {
+    const std::lock_guard lock(mutex_);
+    return coordinator_.health();
+}
+
 void CoordinatorDesk::leave(const std::string& worker) {
     const std::lock_guard lock(mutex_);
     require_open();

@@ -36,6 +36,7 @@ public:
 
     // ---- for workers, as Coordinator says.
     void beat(const std::string& worker);
+    [[nodiscard]] RosterHealth health() const;
     // Of itself, or by whoever knows that its process has ended.
     void leave(const std::string& worker);
     [[nodiscard]] Soon<Roster> meet(const MeetRequest& request, Milliseconds most);

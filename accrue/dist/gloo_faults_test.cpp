@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <latch>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -95,6 +96,40 @@ TEST(GlooLossTest, ASilentMemberEndsTheExchangeAfterTheLimit) {
         {.operation_limit = 300ms});
     EXPECT_EQ(outcomes, std::vector<Outcome>(3)) << "a member has failed";
     EXPECT_GE(std::max(first_waited, last_waited), 0.2) << "whoever came later may have waited less";
+}
+
+// The limits are 30 s. In the exchange, and before it.
+TEST(GlooLossTest, WhoeverIsToldToGiveUpWaitsNoLonger) {
+    for (const bool is_under_way : {true, false}) {
+        std::promise<void> others_know;
+        const auto outcomes = in_roster(2, [&](int64_t rank, std::unique_ptr<Mesh>& mesh) {
+            if (rank == 1) {
+                others_know.get_future().wait();
+                return;
+            }
+            std::promise<void> begins;
+            std::jthread coordinator([&] {
+                begins.get_future().wait();
+                mesh->give_up("a member is gone");
+            });
+            if (!is_under_way) {
+                begins.set_value();
+                coordinator.join();
+            }
+            std::vector<int64_t> values = contribution(rank, 5000);
+            IntegerSums sums = sums_in(values);
+            const double took = seconds_of([&] {
+                if (is_under_way) {
+                    begins.set_value();
+                }
+                EXPECT_THROW((void)mesh->add_up(sums, 0, commit_all), RosterChanged);
+            });
+            EXPECT_LT(took, 10);
+            EXPECT_EQ(values, contribution(rank, 5000));
+            others_know.set_value();
+        });
+        EXPECT_EQ(outcomes, std::vector<Outcome>(2)) << "a member has failed";
+    }
 }
 
 // Between two windows too: whoever is at work knows at its next call.

@@ -44,6 +44,7 @@ public:
     // The present roster, or the last one.
     [[nodiscard]] int64_t number() const { return number_; }
     [[nodiscard]] bool is_formed() const { return is_formed_; }
+    [[nodiscard]] RosterHealth health() const;
     [[nodiscard]] std::vector<std::string> workers() const;
     [[nodiscard]] std::vector<int64_t> steps() const;
     // Members that are not gone, and whoever has come to join them.
