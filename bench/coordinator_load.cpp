@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/main.h"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <sys/prctl.h>
@@ -198,10 +199,5 @@ int run(int argc, char** argv) {
 }  // namespace accrue
 
 int main(int argc, char** argv) {
-    try {
-        return accrue::run(argc, argv);
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "coordinator_load: %s\n", error.what());
-        return 1;
-    }
+    return accrue::run_or_say_error("coordinator_load", [&] { return accrue::run(argc, argv); });
 }

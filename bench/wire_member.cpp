@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/main.h"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -235,10 +236,5 @@ int run(int argc, char** argv) {
 }  // namespace accrue
 
 int main(int argc, char** argv) {
-    try {
-        return accrue::run(argc, argv);
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "wire_member: %s\n", error.what());
-        return 1;
-    }
+    return accrue::run_or_say_error("wire_member", [&] { return accrue::run(argc, argv); });
 }

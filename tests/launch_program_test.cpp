@@ -1,5 +1,6 @@
 // `accrue train` started several times by a launcher: by variables as launchers set them, and by real ones where they are.
 
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 
@@ -7,11 +8,14 @@
 #include "tests/support.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace accrue::testing {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Words = std::vector<std::string>;
 
 class LaunchProgramTest : public ::testing::Test {
@@ -75,6 +79,7 @@ TEST_F(LaunchProgramTest, ProcessesOfOneMachineGiveTheFileOfOne) {
     }
     EXPECT_THAT(programs.back()->output(), HasSubstr("torchrun started 3 processes: this one leads."));
     EXPECT_THAT(programs.back()->output(), HasSubstr("workers: 3;"));
+    EXPECT_EQ(programs[0]->output() + programs[1]->output(), "") << "whoever leads speaks for all";
     EXPECT_EQ(weights("team"), undisturbed());
 }
 
@@ -82,7 +87,8 @@ TEST_F(LaunchProgramTest, OtherSettingsOfAnotherProcessAreNamed) {
     RunningProgram leader(train("team"), variables(0, 2));
     RunningProgram other(train("team", {"optimizer.rate=0.5"}), variables(1, 2));
     EXPECT_EQ(other.wait(), 1);
-    EXPECT_THAT(other.output(), HasSubstr("worker number-1 was started with other settings than the run's leader"));
+    EXPECT_THAT(other.output(),
+                HasSubstr("number 1: worker number-1 was started with other settings than the run's leader"));
     EXPECT_THAT(other.output(), HasSubstr("there"));
     leader.send(SIGKILL);
     (void)leader.wait();
@@ -94,6 +100,61 @@ TEST_F(LaunchProgramTest, WithWorkersOfItsOwnAProgramLooksAtNoLauncher) {
     RunningProgram program(words, variables(1, 2));
     EXPECT_EQ(program.wait(), 0) << program.output();
     EXPECT_EQ(weights("team"), undisturbed());
+}
+
+// As torchrun --max-restarts: all of them, with the same words.
+TEST_F(LaunchProgramTest, ProcessesThatAreStartedAgainGoOnWithTheirRun) {
+    const auto start = [this](int64_t rank, int64_t restarts) {
+        Words words = variables(rank, 2);
+        words.insert(words.end(), {"TORCHELASTIC_RUN_ID=none", "TORCHELASTIC_USE_AGENT_STORE=True",
+                                   cat("LOCAL_RANK=", rank), cat("TORCHELASTIC_RESTART_COUNT=", restarts)});
+        return std::make_unique<RunningProgram>(train("team", {"run.checkpoint_steps=2", "schedule.steps=60"}), words);
+    };
+    {
+        const auto leader = start(0, 0);
+        const auto other = start(1, 0);
+        EXPECT_TRUE(leader->says("step 5/")) << leader->output();
+        leader->send(SIGKILL);
+        EXPECT_EQ(leader->wait(), 128 + SIGKILL);
+        other->send(SIGTERM);
+        EXPECT_EQ(other->wait(), 3) << "nobody is there who could tell it more";
+    }
+    const auto other = start(1, 1);
+    const auto leader = start(0, 1);
+    EXPECT_EQ(leader->wait(), 0) << leader->output();
+    EXPECT_EQ(other->wait(), 0) << other->output();
+    EXPECT_THAT(leader->output(), Not(HasSubstr("step 3/")));
+    EXPECT_EQ(run_program(train("alone", {"schedule.steps=60"})).exit_code, 0);
+    EXPECT_EQ(weights("team"), weights("alone"));
+}
+
+// As launchers send them: to all. Whoever has not joined yet is not told by anybody else.
+TEST_F(LaunchProgramTest, ASignalToAllEndsThoseTooThatHaveNotFoundTheirLeader) {
+    RunningProgram late(train("other"), {"RANK=1", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_PORT=29501"});
+    RunningProgram leader(train("team"), variables(0, 3));
+    RunningProgram other(train("team"), variables(1, 3));
+    EXPECT_TRUE(leader.says("2 of 3 workers are there")) << leader.output();
+    for (RunningProgram* const program : {&leader, &other, &late}) {
+        program->send(SIGTERM);
+    }
+    EXPECT_EQ(leader.wait(), 3) << leader.output();
+    EXPECT_THAT(leader.output(), HasSubstr("Stopped before the first step."));
+    EXPECT_EQ(other.wait(), 0) << other.output();
+    EXPECT_THAT(late.wait(), AnyOf(3, 128 + SIGTERM)) << "at its very start a signal ends any program";
+}
+
+// As on a machine that has too little memory for it.
+TEST_F(LaunchProgramTest, AWorkerOfNumber0ThatIsAlwaysKilledEndsTheRun) {
+    RunningProgram leader(train("team"), variables(0, 2));
+    while (!leader.has_ended()) {
+        for (const pid_t worker : workers_of_run(folder_ / "team")) {
+            kill(worker, SIGKILL);
+        }
+        usleep(1000);
+    }
+    EXPECT_EQ(leader.wait(), 1);
+    EXPECT_THAT(leader.output(), HasSubstr("worker number-0-2 was killed by signal 9 and is started again"));
+    EXPECT_THAT(leader.output(), HasSubstr("workers are killed again and again soon after their start"));
 }
 
 TEST_F(LaunchProgramTest, OpenMpiStartsIt) {

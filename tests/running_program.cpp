@@ -1,7 +1,9 @@
 #include "tests/running_program.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 
 #include "tests/support.h"
 #include <fcntl.h>
@@ -95,6 +97,22 @@ int RunningProgram::wait() {
         usleep(5'000);
     }
     return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
+}
+
+std::vector<pid_t> workers_of_run(const std::filesystem::path& folder) {
+    std::vector<pid_t> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+        const std::string name = entry.path().filename();
+        std::ifstream file(entry.path() / "cmdline", std::ios::binary);
+        std::string words;
+        std::getline(file, words, '\n');  // nothing, where the process has just gone
+        if (std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; }) &&
+            words.find(std::string("\0work\0--join", 12)) != std::string::npos &&
+            words.find(folder.string() + '\0') != std::string::npos) {
+            found.push_back(std::stoi(name));
+        }
+    }
+    return found;
 }
 
 }  // namespace accrue::testing

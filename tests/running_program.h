@@ -36,4 +36,7 @@ private:
     int status_ = 0;
 };
 
+// Processes that were started on this machine to compute for the run in that folder.
+[[nodiscard]] std::vector<pid_t> workers_of_run(const std::filesystem::path& folder);
+
 }  // namespace accrue::testing

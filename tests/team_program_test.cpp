@@ -1,10 +1,9 @@
 // `accrue train --workers`: processes that are killed, stopped and left alone, as on a user's machine.
 
-#include <algorithm>
 #include <csignal>
-#include <fstream>
 #include <string>
 
+#include "tests/running_program.h"
 #include "tests/support.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +16,6 @@
 namespace accrue::testing {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -55,22 +53,7 @@ protected:
         (void)read_metrics(folder_ / run / "metrics.jsonl", [&](const MetricsRow&) { ++steps; });
         return steps;
     }
-    // Processes that compute for a run.
-    [[nodiscard]] std::vector<pid_t> workers_of(const std::string& run) const {
-        std::vector<pid_t> found;
-        for (const auto& entry : fs::directory_iterator("/proc")) {
-            const std::string name = entry.path().filename();
-            std::ifstream file(entry.path() / "cmdline", std::ios::binary);
-            std::string words;
-            std::getline(file, words, '\n');  // nothing, where the process has just gone
-            if (std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; }) &&
-                words.find(std::string("\0work\0--join", 12)) != std::string::npos &&
-                words.find((folder_ / run).string() + '\0') != std::string::npos) {
-                found.push_back(std::stoi(name));
-            }
-        }
-        return found;
-    }
+    [[nodiscard]] std::vector<pid_t> workers_of(const std::string& run) const { return workers_of_run(folder_ / run); }
     // Nobody needs to be told: they see that nobody leads them any more.
     void expect_no_workers_soon(const std::string& run) const {
         const auto start = Clock::now();
@@ -164,7 +147,7 @@ TEST_F(TeamProgramTest, WhatWorkersCannotDoIsRefusedBeforeAnythingIsWritten) {
         const ProgramResult result = run_program(train("refused", {"--workers", "2", "--set", setting}));
         EXPECT_EQ(result.exit_code, 1) << result.output;
         EXPECT_THAT(result.output, HasSubstr(words));
-        EXPECT_FALSE(fs::exists(folder_ / "refused" / "run.toml"));
+        EXPECT_FALSE(std::filesystem::exists(folder_ / "refused" / "run.toml"));
     }
     EXPECT_EQ(run_program(train("refused", {"--workers", "0"})).exit_code, 2);
 }

@@ -51,6 +51,7 @@ public:
         return verdict;
     }
     void leave() override { link_.leave(); }
+    void tell_when_roster_ends(RosterWatch::Told told) override { link_.tell_when_roster_ends(std::move(told)); }
     [[nodiscard]] std::string ask(const std::string& subject, const std::string& question) override {
         return count(), link_.ask(subject, question);
     }

@@ -25,6 +25,7 @@ struct TrainCommand {
     bool accept_other_bits = false;
     int64_t workers = 0;                // processes that compute; 0 = this one does
     std::string listen;                 // host:port where workers of other machines join; "" = none do
+    bool goes_on = false;               // with the run in run.folder, where there is one
     std::optional<Launch> launch = {};  // as number 0 of which this process leads
     std::string health;                 // host:port where it says how it is; "" = nowhere
     std::string etcd;                   // by which several stand by to lead the run; "" = this one leads it

@@ -18,6 +18,7 @@
 #include "accrue/base/clock.h"
 #include "accrue/base/error.h"
 #include "accrue/cli/listening.h"
+#include "accrue/cli/local_meeting.h"
 #include "accrue/cli/signals.h"
 #include "accrue/dist/grpc_link.h"
 #include "accrue/dist/health_server.h"
@@ -38,8 +39,10 @@ constexpr milliseconds kMostPatienceOfLink{60'000};
 // Where another may lead by then.
 constexpr milliseconds kPatienceWithOneOfSeveral{10'000};
 
-void say(const std::string& line) {
-    show(stdout, line + "\n");
+void say(const WorkCommand& command, const std::string& line) {
+    if (!command.is_quiet) {
+        show(stdout, line + "\n");
+    }
 }
 
 std::string unique_name() {
@@ -60,10 +63,11 @@ void leave_quietly(Link& link) {
 }
 
 // Leaves the run and ends the process as soon as a signal asks for it. What was computed of the open window is lost with it, and
-// nothing else: others compute it again.
+// nothing else: others compute it again. A worker that ends with its run stays in it, because its leader was asked, too.
 class Leaver {
 public:
-    explicit Leaver(const StopFlag& stop) : thread_([this, &stop](const std::stop_token& ends) { run(stop, ends); }) {}
+    Leaver(const WorkCommand& command, const StopFlag& stop)
+        : command_(command), thread_([this, &stop](const std::stop_token& ends) { run(stop, ends); }) {}
 
     void use(Link& link) {
         const std::lock_guard lock(mutex_);
@@ -73,24 +77,38 @@ public:
         const std::lock_guard lock(mutex_);
         link_ = nullptr;
     }
+    // The run has ended: a signal that comes now changes nothing.
+    void end() {
+        thread_.request_stop();
+        thread_.join();
+    }
 
 private:
     void run(const StopFlag& stop, const std::stop_token& ends) {
-        while (!stop && !ends.stop_requested()) {
-            std::this_thread::sleep_for(kLook);
+        for (; !ends.stop_requested(); std::this_thread::sleep_for(kLook)) {
+            if (stop) {
+                end_unless_it_stays();
+            }
         }
-        if (!stop) {
-            return;
-        }
+    }
+    void end_unless_it_stays() {
         const std::lock_guard lock(mutex_);
+        const bool has_no_leader =
+            link_ == nullptr || (!command_.meeting.empty() && !LocalMeeting::find(command_.meeting));
+        if (command_.ends_with_run && has_no_leader) {
+            std::_Exit(static_cast<int>(ExitCode::stopped));
+        }
         if (link_ == nullptr) {
             end_by_signal();
         }
-        say("leaving the run: others compute what was begun here");
-        leave_quietly(*link_);
-        std::_Exit(static_cast<int>(ExitCode::done));
+        if (!command_.ends_with_run) {
+            say(command_, "leaving the run: others compute what was begun here");
+            leave_quietly(*link_);
+            std::_Exit(static_cast<int>(ExitCode::done));
+        }
     }
 
+    const WorkCommand& command_;
     std::mutex mutex_;
     Link* link_ = nullptr;
     std::jthread thread_;  // after all that it uses
@@ -148,8 +166,8 @@ FoundCoordinator wait_for_coordinator(const WorkCommand& command) {
         }
         if (why_not != told) {
             told = why_not;
-            say(cat("waiting for the coordinator at ", command.join, " (", told, "), for ", command.patience_seconds,
-                    " s at most"));
+            say(command, cat("waiting for the coordinator at ", command.join, " (", told, "), for ",
+                             command.patience_seconds, " s at most"));
         }
         std::this_thread::sleep_for(kPauseBetweenTries);
     }
@@ -178,21 +196,22 @@ Stay stay(const WorkCommand& command, const std::string& name, Leaver& leaver, s
     options.note = [&](const std::string& line) {
         was_heard = true;
         takes_part = true;
-        say(line);
+        say(command, line);
     };
-    say(cat("worker ", name, ", met by others at ", options.address));
+    say(command, cat("worker ", name, ", met by others at ", options.address));
     try {
         const WorkEnd end = work_for_team(used.link(), options);
-        say(end == WorkEnd::done ? "the run has ended: all its steps are done"
-                                 : "the run was stopped, and its leader has saved it");
+        say(command, end == WorkEnd::done ? "the run has ended: all its steps are done"
+                                          : "the run was stopped: its leader may go on with it another time");
+        leaver.end();
         return Stay::ended;
     } catch (const CoordinatorLost& lost) {
         if (!was_heard) {
             throw;
         }
-        say(cat("the connection is lost: ", lost.what()));
+        say(command, cat("the connection is lost: ", lost.what()));
     } catch (const LedAnew&) {
-        say("the run is led anew: joining again");
+        say(command, "the run is led anew: joining again");
         leave_quietly(used.link());
     } catch (const Error&) {
         leave_quietly(used.link());
@@ -204,11 +223,8 @@ Stay stay(const WorkCommand& command, const std::string& name, Leaver& leaver, s
 }  // namespace
 
 ExitCode join_run(const WorkCommand& command) {
-    const StopFlag never{false};
-    if (command.ends_with_run) {
-        ignore_stop_signals();
-    }
-    Leaver leaver(command.ends_with_run ? never : stop_on_signals());
+    const StopFlag never{false};  // where the parent's word is what counts
+    Leaver leaver(command, command.parent > 0 ? never : stop_on_signals());
     const std::string name = command.name.empty() ? unique_name() : command.name;
     std::atomic<bool> takes_part = false;
     std::optional<HealthServer> health;

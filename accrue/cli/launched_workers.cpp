@@ -9,7 +9,6 @@
 #include "accrue/base/error.h"
 #include "accrue/dist/network_address.h"
 #include "accrue/train/memory_budget.h"
-#include "accrue/train/settings.h"
 
 namespace accrue {
 namespace {
@@ -21,30 +20,10 @@ int64_t threads_of(const Launch& launch) {
     return std::max<int64_t>(1, std::min(allowed, machine / launch.local_size));
 }
 
-Settings::Workers network_of(const TrainCommand& command) {
-    if (!command.resume.empty()) {
-        const std::filesystem::path settings = std::filesystem::path(command.resume) / "run.toml";
-        return std::filesystem::exists(settings) ? read_settings(settings, command.overrides).workers
-                                                 : Settings::Workers();
-    }
-    return read_settings(command.settings_file, command.overrides).workers;
-}
-
 }  // namespace
 
-std::string asked_by(const TrainCommand& command) {
-    if (command.resume.empty()) {
-        return to_toml(read_settings(command.settings_file, command.overrides));
-    }
-    std::string asked = cat("--resume ", command.resume, "\n");
-    for (const std::string& setting : command.overrides) {
-        asked += cat("--set ", setting, "\n");
-    }
-    return asked;
-}
-
-WorkCommand work_of(const Launch& launch, const TrainCommand& command) {
-    const Settings::Workers network = network_of(command);
+WorkCommand work_of(const Launch& launch, const AskedRun& asked) {
+    const Settings::Workers& network = asked.settings.workers;
     WorkCommand work;
     work.join = launch.coordinator;
     work.name = cat("number-", launch.rank);
@@ -52,8 +31,9 @@ WorkCommand work_of(const Launch& launch, const TrainCommand& command) {
     work.threads = threads_of(launch);
     work.certificates = network.certificates;
     work.insecure_network = network.insecure_network;
-    work.asked = asked_by(command);
+    work.asked = asked.text;
     work.ends_with_run = true;
+    work.is_quiet = true;
     if (!network.token.empty()) {
         ::setenv(kTokenVariable, network.token.c_str(), 1);
     }
@@ -83,6 +63,7 @@ void LaunchedWorkers::start(Answers& leader) {
 void LaunchedWorkers::start_own() {
     own_.name = cat("number-0", started_ == 0 ? "" : cat("-", started_));
     ++started_;
+    started_at_ = Clock::now();
     std::vector<std::string> words = {"work",
                                       "--join",
                                       own_.join,
@@ -117,6 +98,7 @@ std::vector<std::string> LaunchedWorkers::look_after() {
             throw Error(cat("worker ", own_.name, " has ended: ", last_words_in(output_.path())));
         }
         ++killed_;
+        short_lives_.note_killed(code - 128, seconds_since(started_at_));
         news.push_back(cat("worker ", own_.name, " was killed by signal ", code - 128, " and is started again"));
         start_own();
     }

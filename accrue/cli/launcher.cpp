@@ -17,7 +17,6 @@ namespace {
 // Ports that nothing else is known to use, and of which each job of a cluster takes another.
 constexpr int64_t kFirstPort = 29600;
 constexpr int64_t kPorts = 2000;
-constexpr const char* kUsualPort = ":29600";
 
 int64_t number_in(const std::string& name, const std::string& text) {
     int64_t number = -1;
@@ -75,8 +74,17 @@ Error no_way_to_find_each_other(const std::string& launcher) {
                      "free there."));
 }
 
-std::string with_port(const std::string& host) {
-    return host.find(':') == std::string::npos ? host + kUsualPort : host;
+// An IPv6 address stands in brackets then.
+std::string host_and_port(const std::string& host, int64_t port) {
+    const bool needs_brackets = host.find(':') != std::string::npos && !host.starts_with('[');
+    return needs_brackets ? cat("[", host, "]:", port) : cat(host, ":", port);
+}
+
+// Of "host", "host:port", "[fd00::7]:port", or an IPv6 address alone.
+std::string with_port(const std::string& text) {
+    const bool is_ipv6 = text.starts_with('[') || std::ranges::count(text, ':') > 1;
+    const bool has_port = is_ipv6 ? text.find("]:") != std::string::npos : text.find(':') != std::string::npos;
+    return has_port ? text : host_and_port(text, kFirstPort);
 }
 
 // Of "2(x3),1": 2.
@@ -133,6 +141,7 @@ std::optional<Launch> by_torchrun(const Environment& environment) {
     Launch launch = variables.launch("RANK", "WORLD_SIZE");
     const int64_t port = variables.number("MASTER_PORT", kFirstPort);
     launch.job = cat("torchrun-", variables.text("TORCHELASTIC_RUN_ID"), "-", port);
+    launch.restarts = variables.number("TORCHELASTIC_RESTART_COUNT", 0);
     launch.local_size = variables.number("LOCAL_WORLD_SIZE", 1);
     if (launch.local_size == launch.size) {
         return launch;
@@ -141,7 +150,7 @@ std::optional<Launch> by_torchrun(const Environment& environment) {
         throw no_way_to_find_each_other("torchrun");
     }
     const bool is_kept = variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
-    launch.coordinator = cat(variables.text("MASTER_ADDR"), ":", port + (is_kept ? 1 : 0));
+    launch.coordinator = host_and_port(variables.text("MASTER_ADDR"), port + (is_kept ? 1 : 0));
     return launch;
 }
 

@@ -14,6 +14,7 @@ struct Launch {
     std::string job;       // the same for all that were started together, and for no others on this machine
     int64_t rank = 0;      // 0 leads, and computes too
     int64_t size = 1;
+    int64_t restarts = 0;    // so often all of them were started again, because one had failed
     int64_t local_size = 1;  // of them on this machine, as far as the launcher says
     // Where rank 0 listens, host:port. Empty: all are on one machine, and meet there.
     std::string coordinator;

@@ -122,6 +122,29 @@ TEST(LauncherTest, TheAgentsPortIsLeftToIt) {
     EXPECT_EQ(launch_of(variables)->coordinator, "red1:29501");
 }
 
+TEST(LauncherTest, AnAgentThatStartsAllAgainSaysSo) {
+    Variables variables = {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}};
+    EXPECT_EQ(launch_of(variables)->restarts, 0);
+    variables["TORCHELASTIC_RESTART_COUNT"] = "2";
+    EXPECT_EQ(launch_of(variables)->restarts, 2);
+}
+
+TEST(LauncherTest, AnAddressOfIpv6StandsInBrackets) {
+    Variables variables = {{"RANK", "1"},
+                           {"WORLD_SIZE", "4"},
+                           {"LOCAL_WORLD_SIZE", "2"},
+                           {"MASTER_ADDR", "fd00::7"},
+                           {"MASTER_PORT", "29500"}};
+    EXPECT_EQ(launch_of(variables)->coordinator, "[fd00::7]:29500");
+    for (const auto& [text, coordinator] : {std::pair("fd00::7", "[fd00::7]:29600"),
+                                            {"[fd00::7]", "[fd00::7]:29600"},
+                                            {"[fd00::7]:70", "[fd00::7]:70"},
+                                            {"red1:70", "red1:70"}}) {
+        variables["ACCRUE_COORDINATOR"] = text;
+        EXPECT_EQ(launch_of(variables)->coordinator, coordinator);
+    }
+}
+
 // As a Job of Kubernetes with completionMode Indexed sets one, and a user the others.
 TEST(LauncherTest, AnIndexedJobMeetsWhereTheUserSays) {
     const auto launch = launch_of(

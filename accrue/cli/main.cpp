@@ -22,6 +22,7 @@
 #include "accrue/cli/serve_command.h"
 #include "accrue/cli/signals.h"
 #include "accrue/cli/standard_output.h"
+#include "accrue/cli/team_options.h"
 #include "accrue/cli/tokenize_command.h"
 #include "accrue/cli/train_options.h"
 #include "accrue/cli/verify_command.h"
@@ -64,7 +65,7 @@ CLI::App* add_train(CLI::App& app, TrainCommand& command) {
     train
         ->add_option("--workers", command.workers,
                      "Let so many processes of this machine compute, which may be killed; the weights are the same")
-        ->check(CLI::Range(1, 64));
+        ->check(CLI::Range(int64_t{1}, kMostWorkers));
     train->footer(
         "Ctrl-C, SIGTERM or SIGHUP: the run is saved, the exit code is 3, and --resume goes on. A second Ctrl-C ends "
         "it "

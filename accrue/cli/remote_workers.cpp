@@ -13,7 +13,7 @@
 namespace accrue {
 namespace {
 
-// To hear that the run has ended: who does not live any more is gone before.
+// To hear that the run has ended, for those too that have yet to meet: who does not live any more is gone before.
 constexpr double kMostSecondsToHear = 60;
 
 // Each connection is an open file, and strangers may open many.
@@ -73,7 +73,7 @@ std::vector<std::string> RemoteWorkers::look_after() {
 
 void RemoteWorkers::end() {
     const auto start = Clock::now();
-    while (desk_.standing().present > 0 && seconds_since(start) < kMostSecondsToHear) {
+    while (!desk_.heard().empty() && seconds_since(start) < kMostSecondsToHear) {
         usleep(10'000);
     }
 }

@@ -11,8 +11,8 @@
 namespace accrue {
 namespace {
 
-// Who was told by another start of the leader what the run is belongs to another term.
-int64_t new_term() {
+// For a run that nobody has led yet: that of the same name may have been removed.
+int64_t first_term() {
     return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
         .count();
 }
@@ -31,8 +31,9 @@ TrainSummary train_by(Workers& workers, TeamLeader& leader, const RunInputs& inp
     }
 }
 
-Coordinator::Options coordinator_options(const TeamTraining& team, const Settings& settings) {
-    return {.term = team.term.value_or(new_term()),
+// Who was told by another start of the leader what the run is belongs to another term.
+Coordinator::Options coordinator_options(const TeamTraining& team, const Settings& settings, RunClaim& claim) {
+    return {.term = claim.begin_term(team.term.value_or(first_term())),
             .silence_seconds = static_cast<double>(settings.workers.heartbeat_seconds),
             .least_workers = team.workers};
 }
@@ -41,7 +42,7 @@ Coordinator::Options coordinator_options(const TeamTraining& team, const Setting
 TrainSummary train_by_processes(const TeamTraining& team, const RunInputs& inputs, RunClaim& claim, Progress& progress,
                                 const StopFlag& stop, const TrainOptions& options) {
     const int64_t threads = Pool(static_cast<int>(inputs.settings.compute.threads)).threads();
-    CoordinatorDesk desk(coordinator_options(team, inputs.settings));
+    CoordinatorDesk desk(coordinator_options(team, inputs.settings, claim));
     WorkerProcesses processes(desk, claim.folder().root.string(), team.workers);
     TeamLeader leader(desk, processes,
                       {.workers = team.workers, .threads_each = std::max<int64_t>(1, threads / team.workers)});
@@ -55,7 +56,7 @@ TrainSummary train_by_others(const TeamTraining& team, const RunInputs& inputs, 
     options.memory = [] { return MemoryBound{.bytes = kMoreThanAnyMachineHas, .reason = "other machines compute"}; };
     GrpcServerOptions listening = team.listening.value();
     listening.terms.run = claim.folder().root.string();
-    Coordinator::Options coordinator = coordinator_options(team, inputs.settings);
+    Coordinator::Options coordinator = coordinator_options(team, inputs.settings, claim);
     coordinator.gather_seconds = std::numeric_limits<double>::infinity();
     CoordinatorDesk desk(coordinator);
     if (team.launch) {

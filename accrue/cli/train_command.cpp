@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "accrue/base/error.h"
+#include "accrue/cli/asked_run.h"
 #include "accrue/cli/commands.h"
 #include "accrue/cli/launched_workers.h"
 #include "accrue/cli/listening.h"
@@ -106,17 +107,8 @@ struct OpenedRun {
     Settings settings;
 };
 
-std::vector<std::string> overrides_of(const TrainCommand& command) {
-    std::vector<std::string> overrides = command.overrides;
-    if (!command.memory.empty()) {
-        overrides.push_back("compute.memory=\"" + command.memory + "\"");
-    }
-    return overrides;
-}
-
-OpenedRun open_new_run(const TrainCommand& command) {
+OpenedRun open_new_run(const TrainCommand& command, const Settings& settings) {
     const Overwrite overwrite = command.overwrite ? Overwrite::yes : Overwrite::no;
-    Settings settings = read_settings(command.settings_file, overrides_of(command));
     return {.claim = RunClaim::of_new_run(settings, command.settings_file, overwrite), .settings = settings};
 }
 
@@ -130,40 +122,48 @@ OpenedRun open_continued_run(const TrainCommand& command, const std::filesystem:
     return {.claim = std::move(claim), .settings = settings};
 }
 
-OpenedRun open_run(const TrainCommand& command) {
-    return command.resume.empty() ? open_new_run(command) : open_continued_run(command, command.resume);
+// Goes on with the run in run.folder where there is one.
+OpenedRun open_run_of_folder(const TrainCommand& command, const Settings& settings) {
+    const RunFolder folder{settings.run.folder};
+    if (settings.run.folder.empty() || !std::filesystem::exists(folder.settings())) {
+        return open_new_run(command, settings);
+    }
+    TrainCommand continued = command;
+    std::erase_if(continued.overrides, [](const std::string& each) { return each.starts_with("run.folder="); });
+    return open_continued_run(continued, folder.root);
+}
+
+OpenedRun open_run(const TrainCommand& command, const Settings& settings) {
+    if (command.goes_on && command.resume.empty()) {
+        return open_run_of_folder(command, settings);
+    }
+    return command.resume.empty() ? open_new_run(command, settings) : open_continued_run(command, command.resume);
 }
 
 // The same for each that stands by, whichever led before.
-Standby::Options standby_options(const TrainCommand& command) {
+Standby::Options standby_options(const TrainCommand& command, const AskedRun& asked) {
     if (!command.resume.empty() || command.overwrite) {
         throw Error(cat(
             "--etcd goes on with the run in run.folder where there is one, and begins it where there is none: leave ",
             command.overwrite ? "--overwrite" : "--resume", " out."));
     }
-    const Settings settings = read_settings(command.settings_file, overrides_of(command));
+    const Settings& settings = asked.settings;
     if (settings.run.folder.empty()) {
         throw Error("--etcd needs run.folder, a folder that all who stand by can reach: it is also the run's name.");
     }
     return {.etcd = {.endpoints = command.etcd, .certificates = settings.workers.certificates},
             .run = settings.run.folder,
-            .settings = to_toml(settings),
+            .settings = asked.text,
             .lease_seconds = settings.workers.heartbeat_seconds};
 }
 
 // Whoever led before may still be about to let go of the folder.
-OpenedRun wait_for_run(const TrainCommand& command, Standby& standby) {
-    const RunFolder folder{read_settings(command.settings_file, overrides_of(command)).run.folder};
+OpenedRun wait_for_run(const TrainCommand& command, const Settings& asked, Standby& standby) {
     bool is_told = false;
     while (true) {
         standby.leadership().require();
         try {
-            if (!std::filesystem::exists(folder.settings())) {
-                return open_new_run(command);
-            }
-            TrainCommand continued = command;
-            std::erase_if(continued.overrides, [](const std::string& each) { return each.starts_with("run.folder="); });
-            return open_continued_run(continued, folder.root);
+            return open_run_of_folder(command, asked);
         } catch (const RunInUse& use) {
             if (!std::exchange(is_told, true)) {
                 show(stdout, cat("waiting: ", use.what(), "\n"));
@@ -183,15 +183,17 @@ ExitCode run_train(const TrainCommand& command) try {
     if (!command.health.empty()) {
         health.emplace(command.health, [&] { return Health{.is_well = true, .words = words_of(watch)}; });
     }
+    const AskedRun asked = asked_run(command);
     std::optional<Standby> standby;
     if (!command.etcd.empty()) {
-        standby.emplace(standby_options(command));
+        standby.emplace(standby_options(command, asked));
         if (!standby->lead(stop, [](const std::string& line) { show(stdout, line + "\n"); })) {
             show(stdout, "Stopped while standing by.\n");
             return ExitCode::stopped;
         }
     }
-    auto [claim, settings] = standby ? wait_for_run(command, *standby) : open_run(command);
+    auto [claim, settings] =
+        standby ? wait_for_run(command, asked.settings, *standby) : open_run(command, asked.settings);
     if (standby && standby->leadership().ended_after() >= settings.schedule.steps) {
         show(stdout, cat("The run has ended: all its ", settings.schedule.steps, " steps are done.\n"));
         return ExitCode::done;
@@ -206,8 +208,8 @@ ExitCode run_train(const TrainCommand& command) try {
         team.listening = listening_options(command.listen, settings.workers);
     }
     if (command.launch) {
-        team.asked = asked_by(command);
-        team.own = work_of(*command.launch, command);
+        team.asked = asked.text;
+        team.own = work_of(*command.launch, asked);
         if (team.listening->terms.token.empty()) {
             team.listening->terms.token = random_token();
         }

@@ -22,8 +22,10 @@ struct WorkCommand {
     int64_t patience_seconds = 300;  // for the leader to be there
     int64_t parent = 0;              // ends with this process; 0 = with nobody
     bool joins = false;              // a run that is led for many machines, although it has a parent
-    bool ends_with_run = false;      // and not by a signal: whoever started it for a run tells its leader, too
+    bool ends_with_run = false;      // once it takes part not by a signal, of which its leader is told, too
+    bool is_quiet = false;           // whoever leads the run speaks on the same terminal
     std::string health;              // host:port where it says how it is; "" = nowhere
+    std::string meeting;             // where its leader is found on this machine (local_meeting.h); "" = nowhere
     std::string asked;               // what this process was asked to train; "" = whatever is led
 };
 

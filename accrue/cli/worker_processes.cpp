@@ -11,9 +11,6 @@
 namespace accrue {
 namespace {
 
-// A worker that is killed sooner than this, so often in a row, will be killed again.
-constexpr double kShortLifeSeconds = 20;
-constexpr int64_t kMostShortLives = 4;
 // To end by themselves when a run has ended.
 constexpr double kMostSecondsToEnd = 10;
 
@@ -59,13 +56,7 @@ std::vector<std::string> WorkerProcesses::look_after() {
             throw Error(cat("worker ", worker.name, " has ended: ", last_words_in(worker.output.path())));
         }
         ++killed_;
-        short_lives_ = seconds_since(worker.started) < kShortLifeSeconds ? short_lives_ + 1 : 0;
-        if (short_lives_ == kMostShortLives) {
-            throw Error(cat("workers are killed again and again soon after their start (the last one by signal ",
-                            code - 128,
-                            "; signal 9 often means that the machine ran out of memory). Take fewer workers, or less "
-                            "memory for each (compute.memory), and go on with accrue train --resume."));
-        }
+        short_lives_.note_killed(code - 128, seconds_since(worker.started));
         const std::string killed = worker.name;
         start_one();
         news.push_back(cat("worker ", killed, " was killed by signal ", code - 128, "; worker ", all_.back().name,

@@ -8,6 +8,7 @@
 #include "accrue/base/clock.h"
 #include "accrue/base/unnamed_file.h"
 #include "accrue/cli/child_process.h"
+#include "accrue/cli/short_lives.h"
 #include "accrue/cli/starting_thread.h"
 #include "accrue/dist/coordinator_desk.h"
 #include "accrue/dist/grpc_server.h"
@@ -49,7 +50,7 @@ private:
     std::deque<Worker> all_;   // those that have ended too
     int64_t started_ = 0;
     int64_t killed_ = 0;
-    int64_t short_lives_ = 0;  // one after another
+    ShortLives short_lives_;
 };
 
 }  // namespace accrue

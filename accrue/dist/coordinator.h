@@ -71,6 +71,8 @@ public:
     // ---- for whoever leads the run.
     // Until the next task is set, nobody is given any grain: the open window, and those that are begun, are left open.
     void ask_to_stop();
+    // Whoever is there meets now, if they are fewer than the first roster is for, too.
+    void wait_for_no_more() { rosters_.wait_for_no_more(); }
     [[nodiscard]] int64_t term() const { return rosters_.term(); }
     // The present roster, or the last one while all are asked to meet again: its number, its members by rank, and what their
     // weights had seen when they came (-1 = none).
@@ -83,6 +85,7 @@ public:
     [[nodiscard]] std::vector<std::string> heard() const { return rosters_.heard(); }
     // Is there a roster, and is nobody asked to meet again?
     [[nodiscard]] bool is_formed() const { return rosters_.is_formed(); }
+    [[nodiscard]] RosterHealth health() const { return rosters_.health(); }
     // Since the start: workers that were lost, grains that were given out again, exchanges that did not count.
     struct Counts {
         int64_t lost_workers = 0;  // killed or silent, not those that left

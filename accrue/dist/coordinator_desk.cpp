@@ -94,6 +94,11 @@ void CoordinatorDesk::beat(const std::string& worker) {
     coordinator_.beat(worker, seconds_now());
 }
 
+RosterHealth CoordinatorDesk::health() const {
+    const std::lock_guard lock(mutex_);
+    return coordinator_.health();
+}
+
 void CoordinatorDesk::leave(const std::string& worker) {
     const std::lock_guard lock(mutex_);
     require_open();
@@ -211,6 +216,13 @@ Soon<std::string> CoordinatorDesk::task_answer(int64_t number, const std::functi
 int64_t CoordinatorDesk::roster_of_answer() const {
     const std::lock_guard lock(mutex_);
     return roster_of_answer_;
+}
+
+void CoordinatorDesk::wait_for_no_more() {
+    const std::lock_guard lock(mutex_);
+    coordinator_.wait_for_no_more();
+    coordinator_.look_around(seconds_now());
+    wake();
 }
 
 void CoordinatorDesk::ask_to_stop() {

@@ -36,6 +36,7 @@ public:
 
     // ---- for workers, as Coordinator says.
     void beat(const std::string& worker);
+    [[nodiscard]] RosterHealth health() const;
     // Of itself, or by whoever knows that its process has ended.
     void leave(const std::string& worker);
     [[nodiscard]] Soon<Roster> meet(const MeetRequest& request, Milliseconds most);
@@ -70,6 +71,7 @@ public:
     // In which roster all members have said it: of the last task that was answered.
     [[nodiscard]] int64_t roster_of_answer() const;
     void ask_to_stop();
+    void wait_for_no_more();
     [[nodiscard]] std::vector<std::string> take_news();
     // Who takes part, as Coordinator says of each.
     struct Standing {

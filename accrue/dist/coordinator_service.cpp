@@ -175,6 +175,10 @@ grpc::ServerUnaryReactor* CoordinatorService::Beat(Context* context, const wire:
         return [this, worker = request->caller().worker(), reply] {
             desk_.beat(worker);
             reply->set_silence_milliseconds(desk_.silence().count());
+            const RosterHealth health = desk_.health();
+            reply->set_term(health.term);
+            reply->set_roster(health.roster);
+            reply->set_lacks_member(health.lacks_member);
             return true;
         };
     });

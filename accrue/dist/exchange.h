@@ -72,6 +72,9 @@ public:
     virtual void broadcast(int64_t from_rank, int64_t bytes,
                            const std::function<void(int64_t first, std::span<std::byte> into)>& read,
                            const std::function<void(int64_t first, std::span<const std::byte> from)>& write) = 0;
+    // From another thread: this member waits for nobody any more, and calls throw RosterChanged. Where nothing else is said, they
+    // wait for as long as a member may be silent.
+    virtual void give_up(const std::string& /*why*/) {}
     // Sent by this member since it was connected.
     [[nodiscard]] virtual int64_t sent_bytes() const = 0;
 };

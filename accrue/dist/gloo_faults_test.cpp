@@ -5,7 +5,7 @@
 #include <chrono>
 #include <future>
 #include <latch>
-#include <set>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -98,6 +98,40 @@ TEST(GlooLossTest, ASilentMemberEndsTheExchangeAfterTheLimit) {
     EXPECT_GE(std::max(first_waited, last_waited), 0.2) << "whoever came later may have waited less";
 }
 
+// The limits are 30 s. In the exchange, and before it.
+TEST(GlooLossTest, WhoeverIsToldToGiveUpWaitsNoLonger) {
+    for (const bool is_under_way : {true, false}) {
+        std::promise<void> others_know;
+        const auto outcomes = in_roster(2, [&](int64_t rank, std::unique_ptr<Mesh>& mesh) {
+            if (rank == 1) {
+                others_know.get_future().wait();
+                return;
+            }
+            std::promise<void> begins;
+            std::jthread coordinator([&] {
+                begins.get_future().wait();
+                mesh->give_up("a member is gone");
+            });
+            if (!is_under_way) {
+                begins.set_value();
+                coordinator.join();
+            }
+            std::vector<int64_t> values = contribution(rank, 5000);
+            IntegerSums sums = sums_in(values);
+            const double took = seconds_of([&] {
+                if (is_under_way) {
+                    begins.set_value();
+                }
+                EXPECT_THROW((void)mesh->add_up(sums, 0, commit_all), RosterChanged);
+            });
+            EXPECT_LT(took, 10);
+            EXPECT_EQ(values, contribution(rank, 5000));
+            others_know.set_value();
+        });
+        EXPECT_EQ(outcomes, std::vector<Outcome>(2)) << "a member has failed";
+    }
+}
+
 // Between two windows too: whoever is at work knows at its next call.
 TEST(GlooLossTest, AMemberThatFailsBeforeItCommitsEndsTheNextExchange) {
     std::latch all_are_asked(kMembers);
@@ -184,39 +218,14 @@ TEST(GlooConnectTest, AMemberOfAnotherRosterIsNotTakenForOneOfThis) {
     EXPECT_EQ(outcomes[1], Outcome::As::roster_changed);
 }
 
-// A member and a range of which it holds something else than was given.
-using Wrong = std::set<std::pair<int64_t, int64_t>>;
-
-Wrong wrong_of(const std::vector<ExchangeChecks>& checks) {
-    Wrong wrong;
-    for (size_t range = 0; range < checks.size(); ++range) {
-        uint64_t given = 0;
-        for (const ExchangeChecks& each : checks) {
-            given += each.given[range];
-        }
-        for (size_t member = 0; member < checks.size(); ++member) {
-            if (checks[member].total[range] != given) {
-                wrong.emplace(member, range);
-            }
-        }
-    }
-    return wrong;
-}
-
 // Who sees what as wrong in a window in which that happens; all others and the next attempt are without a fault.
-Wrong seen_in(const Disturbance& disturbance) {
+WrongRanges seen_in(const Disturbance& disturbance) {
     std::vector<ExchangeChecks> first(kMembers);
     std::vector<ExchangeChecks> second(kMembers);
     MemoryStore store;
     const auto outcomes = each_in_a_thread(kMembers, [&](int64_t rank) {
-        bool is_done = rank != disturbance.to_rank;
-        const auto disturb = [&](const Arrival& arrival) {
-            if (!is_done && arrival.of == disturbance.of && arrival.from_rank == disturbance.from_rank) {
-                is_done = true;
-                disturbance.change(arrival,
-                                   {reinterpret_cast<int64_t*>(arrival.bytes.data()), arrival.bytes.size() / 8});
-            }
-        };
+        bool is_done = false;
+        const auto disturb = once(disturbance, rank, is_done);
         const MeshDevice device;
         const auto mesh = connect_mesh(device, store, {.rank = rank, .size = kMembers, .disturb = disturb});
         std::vector<int64_t> values = contribution(rank, 10000, 1);
@@ -233,8 +242,8 @@ Wrong seen_in(const Disturbance& disturbance) {
         EXPECT_EQ(values, sum_of_contributions(kMembers, 10000, 1));
     });
     EXPECT_EQ(outcomes, std::vector<Outcome>(kMembers));
-    EXPECT_EQ(wrong_of(second), Wrong{});
-    return wrong_of(first);
+    EXPECT_EQ(wrong_in(second), WrongRanges{});
+    return wrong_in(first);
 }
 
 const std::vector<NamedChange>& changes() {
@@ -245,18 +254,18 @@ const std::vector<NamedChange>& changes() {
 // The owner gives its wrong total to everybody.
 TEST(GlooDamageTest, AChangedContributionShowsToAllInTheRangeOfWhoeverAddedIt) {
     for (const auto& [name, change] : changes()) {
-        const Wrong all_of_range_2{{0, 2}, {1, 2}, {2, 2}};
+        const WrongRanges all_of_range_2{{0, 2}, {1, 2}, {2, 2}};
         EXPECT_EQ(seen_in({.of = Arrival::Of::contribution, .from_rank = 0, .to_rank = 2, .change = change}),
-                  name == "nothing" ? Wrong{} : all_of_range_2)
+                  name == "nothing" ? WrongRanges{} : all_of_range_2)
             << name;
     }
 }
 
 TEST(GlooDamageTest, AChangedTotalShowsToWhoeverGotIt) {
     for (const auto& [name, change] : changes()) {
-        const Wrong range_1_at_0{{0, 1}};
+        const WrongRanges range_1_at_0{{0, 1}};
         EXPECT_EQ(seen_in({.of = Arrival::Of::total, .from_rank = 1, .to_rank = 0, .change = change}),
-                  name == "nothing" ? Wrong{} : range_1_at_0)
+                  name == "nothing" ? WrongRanges{} : range_1_at_0)
             << name;
     }
 }

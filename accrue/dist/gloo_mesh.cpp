@@ -59,6 +59,7 @@ public:
     [[nodiscard]] std::string tell(int64_t from_rank, const std::string& words) override;
     void gather(std::span<const GatherSource> sources, const ReadSource& read, const WriteSource& write) override;
     void broadcast(int64_t from_rank, int64_t bytes, const ReadBytes& read, const WriteBytes& write) override;
+    void give_up(const std::string& why) override { wire_.give_up(why); }
     [[nodiscard]] int64_t sent_bytes() const override { return wire_.sent_bytes(); }
 
 private:

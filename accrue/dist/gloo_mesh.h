@@ -52,7 +52,7 @@ struct MeshOptions {
 // Connects a roster's members by TCP. All of them call it at about the same time; throws RosterChanged when one does not come.
 // An exchange takes 8 bytes an element, and up to 16 MiB; they are kept for the next. Starts one thread, which notices at once
 // when a member is gone. With one member there is no thread and no network. Neither mesh nor device may be used by two threads
-// at a time, except that several meshes may share a device, which must outlive them.
+// at a time, except for give_up(), and that several meshes may share a device, which must outlive them.
 [[nodiscard]] std::unique_ptr<Mesh> connect_mesh(const MeshDevice& device, KeyStore& store, const MeshOptions& options);
 
 }  // namespace accrue

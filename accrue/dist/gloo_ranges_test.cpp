@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
 
 #include <gtest/gtest.h>
 
@@ -45,19 +44,6 @@ private:
     std::vector<std::vector<int64_t>> memory_;
 };
 
-bool add_up_to_each_other(const std::vector<ExchangeChecks>& all) {
-    for (size_t owner = 0; owner < all.size(); ++owner) {
-        uint64_t given = 0;
-        for (const ExchangeChecks& each : all) {
-            given += each.given[owner];
-        }
-        if (std::ranges::any_of(all, [&](const ExchangeChecks& each) { return each.total[owner] != given; })) {
-            return false;
-        }
-    }
-    return true;
-}
-
 class GlooRangesTest : public ::testing::TestWithParam<int64_t> {
 protected:
     [[nodiscard]] int64_t size() const { return GetParam(); }
@@ -84,7 +70,7 @@ TEST_P(GlooRangesTest, EveryKeeperHoldsThePlainSum) {
             }
         }));
         for (const auto& window : checks) {
-            EXPECT_TRUE(add_up_to_each_other(window));
+            EXPECT_EQ(wrong_in(window), WrongRanges{});
         }
     }
 }
@@ -162,9 +148,6 @@ TEST_P(GlooRangesTest, EverybodyGathersWhatOwnersHave) {
     EXPECT_NEAR(static_cast<double>(all), 14e6 * static_cast<double>(size() - 1), 1e5);
 }
 
-// A member, and an owner of whose range it holds something else than was given.
-using WrongRanges = std::set<std::pair<int64_t, int64_t>>;
-
 constexpr int64_t kSharers = 4;
 constexpr int64_t kSharedElements = 12 * kRangeBlock;
 
@@ -174,14 +157,8 @@ WrongRanges wrong_after(const Disturbance& disturbance) {
     std::vector<ExchangeChecks> checks(kSharers);
     MemoryStore store;
     expect_all_done(each_in_a_thread(kSharers, [&](int64_t rank) {
-        bool is_done = rank != disturbance.to_rank;
-        const auto disturb = [&](const Arrival& arrival) {
-            if (!is_done && arrival.of == disturbance.of && arrival.from_rank == disturbance.from_rank) {
-                is_done = true;
-                disturbance.change(arrival,
-                                   {reinterpret_cast<int64_t*>(arrival.bytes.data()), arrival.bytes.size() / 8});
-            }
-        };
+        bool is_done = false;
+        const auto disturb = once(disturbance, rank, is_done);
         const MeshDevice device;
         const auto mesh = connect_mesh(device, store, {.rank = rank, .size = kSharers, .disturb = disturb});
         Sharing mine(kSharedElements, keepers, rank);
@@ -191,19 +168,7 @@ WrongRanges wrong_after(const Disturbance& disturbance) {
         (void)mesh->reduce(sums_in(values), mine.shared, 77);
         mine.expect_sums(kSharers, kSharedElements, 1);
     }));
-    WrongRanges wrong;
-    for (int64_t owner = 0; owner < kSharers; ++owner) {
-        uint64_t given = 0;
-        for (const ExchangeChecks& each : checks) {
-            given += each.given[static_cast<size_t>(owner)];
-        }
-        for (int64_t member = 0; member < kSharers; ++member) {
-            if (checks[static_cast<size_t>(member)].total[static_cast<size_t>(owner)] != given) {
-                wrong.emplace(member, owner);
-            }
-        }
-    }
-    return wrong;
+    return wrong_in(checks);
 }
 
 // The owner passes on its wrong sum, and all others take its word for it.

@@ -112,6 +112,7 @@ struct GrpcLink::Wire {
     int64_t newest_question = 0;
     std::set<int64_t> open_questions;
 
+    RosterWatch watch;
     Heartbeat heartbeat;  // after all that it uses
 };
 
@@ -220,6 +221,7 @@ milliseconds GrpcLink::Wire::beat() {
     if (call(&wire::Coordinator::Stub::Beat, request, reply, std::max(beat_interval.load(), kShortestCall)).ok() &&
         reply.silence_milliseconds() > 0) {
         beat_interval = std::clamp(milliseconds(reply.silence_milliseconds()) / 5, milliseconds(1), kLongestInterval);
+        watch.hear({.term = reply.term(), .roster = reply.roster(), .lacks_member = reply.lacks_member()});
     }
     return beat_interval;
 }
@@ -263,9 +265,14 @@ Roster GrpcLink::meet(const MeetRequest& asked) {
     const auto reply = wire_->answer_to(&wire::Coordinator::Stub::Meet, request,
                                         [](const wire::MeetReply& given) { return given.has_roster(); });
     Roster roster = roster_of(reply.roster());
+    wire_->watch.enter(roster.term, roster.number);
     const std::lock_guard lock(wire_->mutex);
     wire_->met = {.worker = asked.worker, .term = roster.term, .roster = roster.number};
     return roster;
+}
+
+void GrpcLink::tell_when_roster_ends(RosterWatch::Told told) {
+    wire_->watch.tell(std::move(told));
 }
 
 Task GrpcLink::task_after(const CallPlace& place, int64_t number) {

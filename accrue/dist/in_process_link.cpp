@@ -22,11 +22,13 @@ auto ask_until_answered(const Ask& ask) {
 InProcessLink::InProcessLink(CoordinatorDesk& desk, Answers& answers, std::string worker)
     : desk_(desk), answers_(answers), worker_(std::move(worker)), heartbeat_([this] {
           desk_.beat(worker_);
+          watch_.hear(desk_.health());
           return desk_.beat_interval();
       }) {}
 
 Roster InProcessLink::meet(const MeetRequest& request) {
     Roster roster = ask_until_answered([&](auto most) { return desk_.meet(request, most); });
+    watch_.enter(roster.term, roster.number);
     const std::lock_guard lock(mutex_);
     met_ = {.term = roster.term, .roster = roster.number, .key = ""};
     return roster;
@@ -58,6 +60,10 @@ Verdict InProcessLink::vote(const CallPlace& place, int64_t attempt, const Excha
 
 void InProcessLink::leave() {
     desk_.leave(worker_);
+}
+
+void InProcessLink::tell_when_roster_ends(RosterWatch::Told told) {
+    watch_.tell(std::move(told));
 }
 
 std::string InProcessLink::ask(const std::string& subject, const std::string& question) {

@@ -23,6 +23,7 @@ public:
                                             bool wishes_to_stop) override;
     [[nodiscard]] Verdict vote(const CallPlace& place, int64_t attempt, const ExchangeChecks& checks) override;
     void leave() override;
+    void tell_when_roster_ends(RosterWatch::Told told) override;
     [[nodiscard]] std::string ask(const std::string& subject, const std::string& question) override;
     void set(const std::string& key, const std::string& value) override;
     [[nodiscard]] std::string get(const std::string& key, std::chrono::milliseconds limit) override;
@@ -35,7 +36,8 @@ private:
     const std::string worker_;
     mutable std::mutex mutex_;
     RosterKey met_;  // term and number of the roster that it met last
-    Heartbeat heartbeat_;
+    RosterWatch watch_;
+    Heartbeat heartbeat_;  // after all that it uses
 };
 
 }  // namespace accrue

@@ -8,6 +8,7 @@
 
 #include "accrue/dist/coordinator.h"
 #include "accrue/dist/exchange.h"
+#include "accrue/dist/roster_watch.h"
 
 namespace accrue {
 
@@ -32,6 +33,10 @@ public:
                                                     bool wishes_to_stop) = 0;
     [[nodiscard]] virtual Verdict vote(const CallPlace& place, int64_t attempt, const ExchangeChecks& checks) = 0;
     virtual void leave() = 0;
+    // Told from another thread, once for each roster, when it lacks a member or others have met without this worker: calls of
+    // the link say so by themselves, but whoever waits for that member would wait for long. Nothing: nobody is told any more,
+    // and a call that was under way has returned.
+    virtual void tell_when_roster_ends(RosterWatch::Told told) = 0;
     // A question to whoever leads the run, and its answer: bytes that only the two understand, up to 16 MiB each way. May
     // wait for long.
     [[nodiscard]] virtual std::string ask(const std::string& subject, const std::string& question) = 0;

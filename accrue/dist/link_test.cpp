@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -131,6 +133,23 @@ TEST_P(LinkTest, AWorkerThatIsKilledIsMissedAfterItsSilence) {
     EXPECT_EQ(outcomes[0], Outcome::As::roster_changed);
     EXPECT_EQ(outcomes[1], Outcome::As::roster_changed);
     EXPECT_GE(desk().standing().counts.lost_workers, 1) << "on a busy machine, others may seem silent too";
+}
+
+// A timeout is the subject.
+TEST_P(LinkTest, WhoWaitsForAWorkerThatIsGoneIsToldWithoutAskingForAnything) {
+    open({.silence_seconds = 2, .least_workers = 2});
+    std::vector<std::unique_ptr<TestWorker>> workers;
+    for (const char* const name : {"a", "b"}) {
+        workers.push_back(std::make_unique<TestWorker>(name, place().link(name)));
+    }
+    std::promise<int64_t> told;
+    workers[0]->link().tell_when_roster_ends([&](int64_t roster) { told.set_value(roster); });
+    std::jthread other([&] { (void)workers[1]->meet(); });
+    const int64_t roster = workers[0]->meet().number;
+    other.join();
+    workers[1]->end();
+    EXPECT_EQ(told.get_future().get(), roster);
+    workers[0]->link().tell_when_roster_ends({});
 }
 
 // A timeout is the subject.

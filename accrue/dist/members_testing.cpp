@@ -101,6 +101,32 @@ std::vector<int64_t> sum_of_contributions(int64_t size, int64_t elements, int64_
     return {sums.begin(), sums.end()};
 }
 
+std::function<void(const Arrival&)> once(const Disturbance& disturbance, int64_t rank, bool& is_done) {
+    is_done = rank != disturbance.to_rank;
+    return [&](const Arrival& arrival) {
+        if (!is_done && arrival.of == disturbance.of && arrival.from_rank == disturbance.from_rank) {
+            is_done = true;
+            disturbance.change(arrival, {reinterpret_cast<int64_t*>(arrival.bytes.data()), arrival.bytes.size() / 8});
+        }
+    };
+}
+
+WrongRanges wrong_in(const std::vector<ExchangeChecks>& of_members) {
+    WrongRanges wrong;
+    for (size_t owner = 0; owner < of_members.size(); ++owner) {
+        uint64_t given = 0;
+        for (const ExchangeChecks& each : of_members) {
+            given += each.given[owner];
+        }
+        for (size_t member = 0; member < of_members.size(); ++member) {
+            if (of_members[member].total[owner] != given) {
+                wrong.emplace(member, owner);
+            }
+        }
+    }
+    return wrong;
+}
+
 std::vector<NamedChange> changes_on_the_way(int64_t elements) {
     return {
         {"nothing", [](const Arrival&, std::span<int64_t>) {}},

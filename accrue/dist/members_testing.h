@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -61,6 +62,11 @@ struct Disturbance {
     int64_t to_rank = 0;
     std::function<void(const Arrival&, std::span<int64_t> values)> change;
 };
+// For the member that it happens to: its MeshOptions::disturb, which notes in is_done that it has. Of all others it is noted before.
+[[nodiscard]] std::function<void(const Arrival&)> once(const Disturbance& disturbance, int64_t rank, bool& is_done);
+// A member, and an owner of whose range it holds something else than was given.
+using WrongRanges = std::set<std::pair<int64_t, int64_t>>;
+[[nodiscard]] WrongRanges wrong_in(const std::vector<ExchangeChecks>& of_members);
 // What may happen to sums of window 1 of so many elements: nothing, and what must show.
 using NamedChange = std::pair<std::string, decltype(Disturbance::change)>;
 [[nodiscard]] std::vector<NamedChange> changes_on_the_way(int64_t elements);

@@ -32,6 +32,13 @@ struct CallPlace {
     bool operator==(const CallPlace&) const = default;
 };
 
+// Of the newest roster: what a worker's sign of life is answered with.
+struct RosterHealth {
+    int64_t term = 0;
+    int64_t roster = 0;
+    bool lacks_member = false;  // one of its members is gone, and all others meet again
+};
+
 // A worker comes to meet the others: at the start, and whenever a roster has ended. It asks the same until it gets an answer.
 struct MeetRequest {
     std::string worker;

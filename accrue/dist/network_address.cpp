@@ -87,6 +87,17 @@ std::string text_of(const NetworkAddress& address) {
     return is_ipv6 ? cat("[", address.host, "]:", address.port) : cat(address.host, ":", address.port);
 }
 
+NetworkAddress every_interface_for(const NetworkAddress& called) {
+    bool has_ipv4 = false;
+    bool has_ipv6 = false;
+    const ResolvedAddresses all = resolve(called);
+    for (const addrinfo* each = all.get(); each != nullptr; each = each->ai_next) {
+        has_ipv4 = has_ipv4 || each->ai_family == AF_INET;
+        has_ipv6 = has_ipv6 || each->ai_family == AF_INET6;
+    }
+    return {.host = has_ipv6 && !has_ipv4 ? "::" : "0.0.0.0", .port = called.port};
+}
+
 bool is_loopback(const NetworkAddress& address) {
     const ResolvedAddresses all = resolve(address);
     for (const addrinfo* each = all.get(); each != nullptr; each = each->ai_next) {

@@ -15,6 +15,9 @@ struct NetworkAddress {
 [[nodiscard]] NetworkAddress network_address_of(const std::string& text);
 [[nodiscard]] std::string text_of(const NetworkAddress& address);
 
+// All interfaces of this machine, for those who call it by that address: of IPv4, unless the address has none.
+[[nodiscard]] NetworkAddress every_interface_for(const NetworkAddress& called);
+
 // Nothing that is sent there leaves this machine.
 [[nodiscard]] bool is_loopback(const NetworkAddress& address);
 

@@ -25,6 +25,11 @@ TEST(NetworkAddressTest, OnlyThisMachinesOwnAddressesAreLoopback) {
     }
 }
 
+TEST(NetworkAddressTest, CallersOfAnAddressAreHeardOnAllInterfacesOfItsKind) {
+    EXPECT_EQ(text_of(every_interface_for({.host = "10.0.0.7", .port = 70})), "0.0.0.0:70");
+    EXPECT_EQ(text_of(every_interface_for({.host = "fd00::7", .port = 70})), "[::]:70");
+}
+
 TEST(NetworkAddressTest, WhereOneCanListenThereIsNoReasonAgainstIt) {
     EXPECT_EQ(why_not_listening({.host = "127.0.0.1", .port = 0}), "");
     EXPECT_NE(why_not_listening({.host = "192.0.2.1", .port = 0}), "");

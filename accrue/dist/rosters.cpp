@@ -206,6 +206,12 @@ std::vector<int64_t> Rosters::steps() const {
     return steps;
 }
 
+RosterHealth Rosters::health() const {
+    const bool lacks_member =
+        std::any_of(members_.begin(), members_.end(), [](const Member& each) { return each.is_gone; });
+    return {.term = options_.term, .roster = number_, .lacks_member = lacks_member};
+}
+
 int64_t Rosters::present() const {
     const auto members =
         std::count_if(members_.begin(), members_.end(), [](const Member& each) { return !each.is_gone; });

@@ -28,6 +28,8 @@ public:
     void leave(const std::string& worker, double now);
     void look_around(double now);
     [[nodiscard]] Soon<Roster> meet(const MeetRequest& request, double now);
+    // The first roster waits for nobody who is not there.
+    void wait_for_no_more() { options_.least_workers = 1; }
 
     // The rank of a member that makes this call. Throws RosterChanged where the roster is another or has ended, or the call is a late
     // copy.
@@ -42,6 +44,7 @@ public:
     // The present roster, or the last one.
     [[nodiscard]] int64_t number() const { return number_; }
     [[nodiscard]] bool is_formed() const { return is_formed_; }
+    [[nodiscard]] RosterHealth health() const;
     [[nodiscard]] std::vector<std::string> workers() const;
     [[nodiscard]] std::vector<int64_t> steps() const;
     // Members that are not gone, and whoever has come to join them.

@@ -69,6 +69,17 @@ TEST_F(RostersTest, TheFirstRosterIsFormedWithFewerAfterSomeTime) {
     EXPECT_TRUE(meet(first_request("a"), 1061));
 }
 
+TEST_F(RostersTest, TheFirstRosterIsFormedByWhoeverIsThereWhenItWaitsForNoMore) {
+    rosters_ = Rosters({.least_workers = 3});
+    EXPECT_FALSE(meet(first_request("a")));
+    rosters_.wait_for_no_more();
+    rosters_.look_around(1);
+    EXPECT_TRUE(meet(first_request("a"), 1));
+    rosters_ = Rosters({.least_workers = 3});
+    rosters_.wait_for_no_more();
+    EXPECT_TRUE(meet(first_request("b"), 2)) << "who comes later, too";
+}
+
 TEST_F(RostersTest, WhoeverIsSilentWhileItWaitsIsNotInTheRoster) {
     rosters_ = Rosters({.silence_seconds = 10, .least_workers = 2});
     (void)meet(first_request("a"), 0);

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <ctime>
+#include <limits>
+#include <string_view>
 #include <utility>
 
 #include <fmt/chrono.h>
@@ -82,16 +85,29 @@ bool holds_only_partial(const fs::path& checkpoints) {
 // with our names are somebody's own.
 bool is_left_by_a_start(const RunFolder& folder, const fs::path& entry) {
     if (!fs::exists(folder.settings())) {
-        return entry == folder.lock() || entry == aside_of(folder.settings());
+        return entry == folder.lock() || entry == folder.term() || entry == aside_of(folder.settings()) ||
+               entry == aside_of(folder.term());
     }
     if (!is_resolved(folder.settings())) {
-        return entry == folder.lock();
+        return entry == folder.lock() || entry == folder.term();
     }
     if (entry == folder.checkpoints()) {
         return holds_only_partial(entry);
     }
     return entry == folder.settings() || entry == folder.metrics() || entry == folder.lock() ||
-           entry == folder.tokenizer() || is_partial(entry);
+           entry == folder.term() || entry == folder.tokenizer() || is_partial(entry);
+}
+
+int64_t last_term(const fs::path& file) {
+    const std::string text = read_text(file);
+    int64_t term = -1;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), term);
+    if (read.ec != std::errc() || std::string_view(read.ptr) != "\n" || term < 0 ||
+        term == std::numeric_limits<int64_t>::max()) {
+        throw Error(cat(file.string(), " should hold the number of the last start that led workers, but holds '",
+                        text.substr(0, 40), "'. When no worker of an earlier start is left, remove it."));
+    }
+    return term;
 }
 
 // Is `path` this file or folder, or does it lie in it? Both without links.
@@ -135,7 +151,7 @@ void check_inputs_stay(const Settings& settings, const fs::path& settings_file, 
     for (const auto& [key, path] : inputs_of(settings, settings_file)) {
         const fs::path input = fs::weakly_canonical(path);
         for (const fs::path& output : {folder.settings(), folder.metrics(), folder.report(), folder.checkpoints(),
-                                       folder.model(), folder.tokenizer(), folder.lock()}) {
+                                       folder.model(), folder.tokenizer(), folder.lock(), folder.term()}) {
             if (lies_in(input, fs::weakly_canonical(output))) {
                 throw Error(
                     cat(key, " is ", path.string(), ", which the run in ", given.root.string(),
@@ -209,6 +225,7 @@ RunClaim::~RunClaim() {
     std::error_code ignored;
     fs::remove(folder_.lock(), ignored);
     if (made_folder_ && !begun_) {
+        fs::remove(folder_.term(), ignored);
         fs::remove(folder_.root, ignored);  // only if it is empty
     }
 }
@@ -228,6 +245,12 @@ Settings RunClaim::settings(const std::vector<std::string>& overrides) const {
 
 bool RunClaim::goes_on() const {
     return kind_ == Kind::continued && folder_.has_checkpoints();
+}
+
+int64_t RunClaim::begin_term(int64_t least) {
+    const int64_t term = std::max(least, fs::exists(folder_.term()) ? last_term(folder_.term()) + 1 : 0);
+    write_text(folder_.term(), cat(term, "\n"));
+    return term;
 }
 
 void RunClaim::begin(const Settings& settings) {

@@ -21,7 +21,7 @@ public:
 };
 
 // A run folder that belongs to this process alone, until this object goes or the process ends, however it ends. Nothing in
-// it changes before begin(): a claim that is given up leaves the folder as it was.
+// it changes before begin(): a claim that is given up leaves the folder as it was, but for the term of who led workers in it.
 class RunClaim {
 public:
     // For a new run: the folder that the settings name, or the next free runs/N. An error if another process works in it, if
@@ -41,6 +41,10 @@ public:
     [[nodiscard]] Settings settings(const std::vector<std::string>& overrides) const;
     // Is there a checkpoint to go on from, damaged or not? None at the start of a run.
     [[nodiscard]] bool goes_on() const;
+
+    // The term of this start, which leads workers: `least`, or more if a start before it had that much, so that none of a run has one
+    // twice, and later ones have higher ones, whatever clocks say. It is on disk when it is returned.
+    [[nodiscard]] int64_t begin_term(int64_t least);
 
     // Once every check has passed: what is overwritten goes, run.toml is written, and the tokenizer's files are kept beside it.
     void begin(const Settings& settings);

@@ -117,6 +117,36 @@ TEST_F(RunClaimTest, OverwriteReplacesWhatARunLeftAndNothingElse) {
     EXPECT_THAT(contents(), ::testing::ElementsAre("notes.txt", "run.lock", "run.toml"));
 }
 
+TEST_F(RunClaimTest, EachTermIsHigherThanAllBeforeWhateverTheClockSays) {
+    constexpr int64_t kNow = 1'700'000'000'000;
+    {
+        RunClaim run = claim();
+        EXPECT_EQ(run.begin_term(kNow), kNow);
+        EXPECT_EQ(read_text(folder_ / "run/run.term"), cat(kNow, "\n"));
+        run.begin(settings_);
+    }
+    EXPECT_EQ(RunClaim::of_run(folder_ / "run", Overwrite::no).begin_term(kNow), kNow + 1) << "the same millisecond";
+    EXPECT_EQ(RunClaim::of_run(folder_ / "run", Overwrite::no).begin_term(kNow - 1000), kNow + 2) << "a clock put back";
+    EXPECT_EQ(claim(Overwrite::no).begin_term(5), kNow + 3) << "begun anew, when it had no checkpoint";
+    EXPECT_EQ(claim(Overwrite::yes).begin_term(kNow + 100), kNow + 100);
+}
+
+TEST_F(RunClaimTest, ATermGoesWithAFolderThatWasMadeForNothing) {
+    EXPECT_EQ(claim().begin_term(7), 7);
+    EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+TEST_F(RunClaimTest, ATermThatIsNoneIsNamed) {
+    for (const char* const text :
+         {"", "x\n", "7", "7 8\n", "-3\n", "9223372036854775807\n", "99999999999999999999\n"}) {
+        put("run/run.term", text);
+        EXPECT_THAT([&] { (void)claim().begin_term(1); },
+                    ::testing::ThrowsMessage<Error>(HasSubstr("run.term should hold the number of the last start")))
+            << text;
+        fs::remove_all(folder_ / "run");
+    }
+}
+
 TEST_F(RunClaimTest, WhatARunReadsIsNeverReplaced) {
     put("run/model/config.json");
     put("run/tokenizer/tokenizer.json");

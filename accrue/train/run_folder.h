@@ -16,6 +16,8 @@ struct RunFolder {
     [[nodiscard]] std::filesystem::path model() const { return root / "model"; }
     // The tokenizer's files as they were when the run began, if it has some.
     [[nodiscard]] std::filesystem::path tokenizer() const { return root / "tokenizer"; }
+    // The term of whoever has led workers last.
+    [[nodiscard]] std::filesystem::path term() const { return root / "run.term"; }
     // Held by the process that works in the folder.
     [[nodiscard]] std::filesystem::path lock() const { return root / "run.lock"; }
     // Is there any, damaged or not?

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "tests/soaking/cable_network.h"
 #include "tests/soaking/round.h"
 #include "tests/soaking/small_disk.h"
 #include "tests/soaking/team_round.h"
@@ -68,6 +69,12 @@ TeamSoakOptions team_options_of(const Arguments& arguments) {
             options.kinds.push_back(team_fault_named(name));
         }
     }
+    const std::string why_no_cables = CableNetwork::why_none();
+    options.may_cut = why_no_cables.empty();
+    if (!options.may_cut) {
+        fmt::print("network namespaces cannot be made here: no cables are pulled ({}).\n", why_no_cables);
+        std::erase_if(options.kinds, is_of_cables);
+    }
     return options;
 }
 
@@ -118,7 +125,6 @@ int soak(const Arguments& arguments) {
     return is_good ? end_with(tally.all_landed()) : 1;
 }
 
-// Workers call their leader by an address of this machine, so that no network namespace can come between them.
 int soak_workers(const Arguments& arguments) {
     const TeamSoakOptions options = team_options_of(arguments);
     TeamTally tally;

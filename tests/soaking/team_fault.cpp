@@ -13,11 +13,16 @@ const std::map<TeamFault, std::string>& team_names() {
         {TeamFault::freeze_worker, "freeze-worker"}, {TeamFault::lose_worker, "lose-worker"},
         {TeamFault::freeze_leader, "freeze-leader"}, {TeamFault::join, "join"},
         {TeamFault::kill_joiner, "kill-joiner"},     {TeamFault::kill_leader, "kill-leader"},
-        {TeamFault::stop_leader, "stop-leader"}};
+        {TeamFault::stop_leader, "stop-leader"},     {TeamFault::cut_worker_briefly, "cut-worker-briefly"},
+        {TeamFault::cut_worker, "cut-worker"},       {TeamFault::cut_leader, "cut-leader"}};
     return all;
 }
 
 }  // namespace
+
+bool is_of_cables(TeamFault fault) {
+    return fault == TeamFault::cut_worker_briefly || fault == TeamFault::cut_worker || fault == TeamFault::cut_leader;
+}
 
 std::string name_of(TeamFault fault) {
     return team_names().at(fault);

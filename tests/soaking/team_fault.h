@@ -19,7 +19,14 @@ enum class TeamFault {
     kill_joiner,  // one that the leader did not start, and does not see ending
     kill_leader,  // all end, and the run is resumed
     stop_leader,  // SIGTERM or SIGINT
+    // Of workers on machines of their own:
+    cut_worker_briefly,  // its cable is pulled for less than it may be silent
+    cut_worker,          // until the others have gone on without it
+    cut_leader,          // for longer than anybody may be silent
 };
+
+// Something happens to a cable, for which workers need machines of their own.
+[[nodiscard]] bool is_of_cables(TeamFault fault);
 
 [[nodiscard]] std::string name_of(TeamFault fault);
 [[nodiscard]] const std::vector<TeamFault>& all_team_faults();

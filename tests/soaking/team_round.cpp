@@ -4,13 +4,14 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
-#include <thread>
 #include <utility>
 
+#include "tests/soaking/cable_round.h"
 #include "tests/soaking/commands.h"
 #include "tests/soaking/job.h"
 #include "tests/soaking/judge.h"
 #include "tests/soaking/team_processes.h"
+#include "tests/soaking/waiting.h"
 #include <fmt/format.h>
 
 #include "accrue/base/clock.h"
@@ -31,23 +32,6 @@ constexpr double kLongestPause = 60;
 // A worker that its leader did not start looks for it for a minute.
 constexpr double kLongestSearch = 90;
 constexpr double kSilence = 10;
-constexpr auto kLook = std::chrono::milliseconds(3);
-
-void pause_for(double seconds) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
-
-// Asks again and again; false: not within so many seconds.
-template <class Happens>
-bool wait_until(double seconds, const Happens& happens) {
-    for (const auto start = Clock::now(); !happens();) {
-        if (seconds_since(start) > seconds) {
-            return false;
-        }
-        std::this_thread::sleep_for(kLook);
-    }
-    return true;
-}
 
 // Where processes that are started meanwhile put their temporary files.
 class TemporaryFilesIn {
@@ -228,6 +212,8 @@ private:
             case TeamFault::stop_leader:
                 leader_.send(dice_.one_of<int>({SIGTERM, SIGINT}));
                 return 0;
+            default:
+                throw Error(cat(name_of(fault), ": these workers have no cables"));
         }
         return 0;
     }
@@ -353,7 +339,9 @@ std::string TeamTally::text() const {
     return text;
 }
 
-RoundReport run_team_round(const TeamSoakOptions& options, uint64_t seed, const fs::path& folder, TeamTally& tally) {
+namespace {
+
+RoundReport run_local_round(const TeamSoakOptions& options, uint64_t seed, const fs::path& folder, TeamTally& tally) {
     RoundReport report;
     try {
         TeamRound(options, seed, folder, tally, report).run();
@@ -362,6 +350,22 @@ RoundReport run_team_round(const TeamSoakOptions& options, uint64_t seed, const 
         report.problem = error.what();
     }
     return report;
+}
+
+}  // namespace
+
+RoundReport run_team_round(const TeamSoakOptions& options, uint64_t seed, const fs::path& folder, TeamTally& tally) {
+    TeamSoakOptions local = options;
+    TeamSoakOptions cables = options;
+    std::erase_if(local.kinds, is_of_cables);
+    std::erase_if(cables.kinds, [](TeamFault fault) { return !is_of_cables(fault); });
+    cables.kinds.erase(std::unique(cables.kinds.begin(), cables.kinds.end()), cables.kinds.end());
+    const bool may_cut = options.may_cut && !cables.kinds.empty();
+    constexpr uint64_t kOneInSoMany = 3;
+    if (may_cut && (local.kinds.empty() || seed % kOneInSoMany == 0)) {
+        return run_cable_round(cables, seed, folder, tally);
+    }
+    return run_local_round(local, seed, folder, tally);
 }
 
 }  // namespace accrue::soaking

@@ -14,6 +14,7 @@ namespace accrue::soaking {
 struct TeamSoakOptions {
     std::filesystem::path program;
     std::vector<TeamFault> kinds = all_team_faults();  // those that come twice are drawn twice as often
+    bool may_cut = false;                              // else nothing happens to cables: there are none
 };
 
 // What has happened in all rounds so far.
@@ -28,7 +29,8 @@ struct TeamTally {
     [[nodiscard]] std::string text() const;
 };
 
-// Trains one random job by one process, undisturbed, and by workers that are killed, frozen and joined by others, and compares.
+// Trains one random job by one process, undisturbed, and by workers that are killed, frozen and joined by others, and compares;
+// where cables may be cut, some jobs by workers on machines of their own (cable_round.h).
 // Processes and files that are left behind are a problem, and so is a run that stands still for longer than its time-outs.
 [[nodiscard]] RoundReport run_team_round(const TeamSoakOptions& options, uint64_t seed,
                                          const std::filesystem::path& folder, TeamTally& tally);

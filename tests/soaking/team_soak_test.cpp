@@ -4,6 +4,7 @@
 #include <csignal>
 #include <thread>
 
+#include "tests/soaking/cable_network.h"
 #include "tests/soaking/folders_in_memory.h"
 #include "tests/soaking/team_processes.h"
 #include "tests/soaking/team_round.h"
@@ -36,6 +37,22 @@ TEST(TeamSoakTest, WorkersThatAreDisturbedGiveTheSameBits) {
         fs::remove_all(folder / cat(seed));
     }
     EXPECT_GE(tally.pauses.size(), 5U) << "kinds of faults";
+}
+
+TEST(TeamSoakTest, WorkersThatAreCutOffComeAgainAndGiveTheSameBits) {
+    if (const std::string why = CableNetwork::why_none(); !why.empty()) {
+        GTEST_SKIP() << "network namespaces cannot be made here: " << why;
+    }
+    const FoldersInMemory in_memory;
+    const TemporaryFolder folder;
+    TeamTally tally;
+    const TeamSoakOptions options{
+        .program = accrue_program(),
+        .kinds = {TeamFault::cut_worker_briefly, TeamFault::cut_worker, TeamFault::cut_leader},
+        .may_cut = true};
+    const RoundReport report = run_team_round(options, 1, folder.path(), tally);
+    EXPECT_EQ(report.problem, "") << ::testing::PrintToString(report.log);
+    EXPECT_EQ(tally.pauses.size(), 3U) << "kinds of faults";
 }
 
 // A stand-in for the program that does one thing wrong.

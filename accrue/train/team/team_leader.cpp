@@ -182,7 +182,7 @@ void TeamLeader::look_after() {
         throw Error(fault_);
     }
     if (run_->stop && desk_.standing().present == 0) {
-        throw StoppedWithoutWorkers();
+        stop_without_workers();
     }
     try {
         for (const auto& all : {workforce_.look_after(), desk_.take_news()}) {
@@ -196,13 +196,22 @@ void TeamLeader::look_after() {
     }
 }
 
+// Those who are there, or about to come, would look for a leader for minutes. Those of this machine end with it.
+void TeamLeader::stop_without_workers() {
+    if (options_.machines == Machines::their_own) {
+        desk_.wait_for_no_more();
+        tell_end(How::stopped);
+    }
+    throw StoppedWithoutWorkers();
+}
+
 CoordinatorDesk::Standing TeamLeader::formed_roster(Waiting waiting, int64_t least_members) {
     while (true) {
         look_after();
         auto standing = desk_.standing();
         const int64_t needed = standing.roster == 0 ? std::max(options_.workers, least_members) : least_members;
         if (waiting == Waiting::to_begin && run_->stop && standing.present < needed) {
-            throw StoppedWithoutWorkers();  // those who are there go on until they have heard the end
+            stop_without_workers();
         }
         if (standing.is_formed && std::ssize(standing.members) >= least_members) {
             return standing;
@@ -376,6 +385,10 @@ void TeamLeader::add_measured(StepReport& report) {
 
 void TeamLeader::end(How how) {
     close_session();
+    tell_end(how);
+}
+
+void TeamLeader::tell_end(How how) {
     (void)set_task({{"do", "end"}, {"is_done", how == How::done}});
     workforce_.end();
 }

@@ -117,6 +117,8 @@ private:
     enum class Patience { any_roster, one_roster };
     [[nodiscard]] std::optional<std::string> answer_of(int64_t task, Patience patience, const StopFlag& stop);
     void look_after();
+    [[noreturn]] void stop_without_workers();
+    void tell_end(How how);
     // A stop ends the waiting for too few where there is nothing yet that a checkpoint lacks.
     enum class Waiting { to_begin, to_go_on };
     [[nodiscard]] CoordinatorDesk::Standing formed_roster(Waiting waiting, int64_t least_members = 1);

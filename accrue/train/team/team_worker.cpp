@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -122,7 +123,11 @@ public:
     [[nodiscard]] WorkEnd run();
 
 private:
+    class RosterEnds;
+
     [[nodiscard]] std::unique_ptr<Kernels> make_kernels_in_memory();
+    // The mesh of that roster; none between two of them.
+    void keep(std::unique_ptr<Mesh> mesh, int64_t roster);
     // Until the run has ended.
     void work_in_roster(const Roster& roster);
     void level_out(const Roster& roster);
@@ -155,7 +160,9 @@ private:
     Membership membership_;
     LinkedWorkers linked_;
     SharedState shared_;
+    std::mutex mesh_mutex_;  // of whose mesh it is
     std::unique_ptr<Mesh> mesh_;
+    int64_t roster_of_mesh_ = 0;
     bool has_state_ = false;
     bool was_in_roster_ = false;        // with this state: what the sums hold was computed there, or was the leader's
     std::string said_of_step_;          // of the newest one
@@ -171,7 +178,33 @@ std::unique_ptr<Kernels> TeamWorker::make_kernels_in_memory() {
     return make_kernels(device_of(job_.settings.compute), pool_, arena_);
 }
 
+// A member that was cut off, or sleeps, closes no connection: whoever waits for it learns from the coordinator that it is gone.
+class TeamWorker::RosterEnds {
+public:
+    explicit RosterEnds(TeamWorker& worker) : link_(worker.link_) {
+        link_.tell_when_roster_ends([&worker](int64_t roster) {
+            const std::lock_guard lock(worker.mesh_mutex_);
+            if (worker.mesh_ && worker.roster_of_mesh_ == roster) {
+                worker.mesh_->give_up("a member is gone");
+            }
+        });
+    }
+    ~RosterEnds() { link_.tell_when_roster_ends({}); }
+    RosterEnds(const RosterEnds&) = delete;
+    RosterEnds& operator=(const RosterEnds&) = delete;
+
+private:
+    Link& link_;
+};
+
+void TeamWorker::keep(std::unique_ptr<Mesh> mesh, int64_t roster) {
+    const std::lock_guard lock(mesh_mutex_);
+    mesh_ = std::move(mesh);
+    roster_of_mesh_ = roster;
+}
+
 WorkEnd TeamWorker::run() {
+    const RosterEnds ends(*this);
     options_.note("waiting for the others");
     while (!end_) {
         const Roster& last = membership_.roster();
@@ -189,15 +222,16 @@ WorkEnd TeamWorker::run() {
         } catch (const RosterChanged&) {
             // All meet again; the own sums are as they were.
         }
-        mesh_.reset();
+        keep(nullptr, 0);
     }
     return *end_;
 }
 
 void TeamWorker::work_in_roster(const Roster& roster) {
-    mesh_ = connect_mesh(
-        device_, link_,
-        {.term = roster.term, .roster = roster.number, .rank = roster.rank, .size = std::ssize(roster.workers)});
+    keep(connect_mesh(
+             device_, link_,
+             {.term = roster.term, .roster = roster.number, .rank = roster.rank, .size = std::ssize(roster.workers)}),
+         roster.number);
     linked_.use(*mesh_);
     level_out(roster);
     for (int64_t last = 0;;) {
