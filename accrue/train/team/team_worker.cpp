@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -11,7 +12,10 @@
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
 #include "accrue/dist/gloo_mesh.h"
+#include "accrue/dist/gpu_exchange.h"
 #include "accrue/dist/linked_workers.h"
+#include "accrue/kernels/gpu_checks.h"
+#include "accrue/kernels/gpus.h"
 #include "accrue/model/families.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/load_ahead.h"
@@ -20,6 +24,8 @@
 #include "accrue/train/plan_choice.h"
 #include "accrue/train/rehearsal.h"
 #include "accrue/train/run_facts.h"
+#include "accrue/train/settings_words.h"
+#include "accrue/train/team/gpu_share.h"
 #include "accrue/train/team/packet.h"
 #include "accrue/train/team/remote_batches.h"
 #include "accrue/train/team/serve_state.h"
@@ -45,12 +51,15 @@ struct Job {
           settings(settings_of_text(words.at("settings"))),
           to_plan(settings_of_text(words.at("settings_to_plan"))),
           sharing({.ranges = words.at("ranges"), .copies = words.at("copies")}),
+          computes_on_gpus(device_of(settings.compute).name.kind == DeviceKind::cuda),
+          exchanges_on_gpu(words.at("exchanges_on_gpu")),
           longest(words.at("longest_sample")),
           model(known_families().parse(words.at("config_json").get<std::string>(), "the model of the run's leader",
                                        longest)) {
         options.note(cat("joining run ", words.at("run").get<std::string>(), ": ", name_of(settings.model), ", ",
                          model->parameters().elements(), " parameters"));
         if (words.at("plans_itself")) {
+            exchanges_on_gpu = computes_on_gpus && can_exchange_on_gpus(settings, 1);
             settings = on_this_machine(settings, options);
             to_plan = on_this_machine(to_plan, options);
         }
@@ -58,16 +67,49 @@ struct Job {
 
     // Nobody else is on it, or they have said how much each may use.
     [[nodiscard]] Settings on_this_machine(Settings of_run, const TeamWorkerOptions& options) const {
+        of_run.compute.device = device_here(of_run, options);
         of_run.compute.memory = options.memory ? options.memory : of_run.compute.memory;
         const int64_t threads = options.threads > 0 ? options.threads : of_run.compute.threads;
-        const MemoryBound bound = budget_of(of_run, memory_of_machine());
-        return settings_within({.bytes = bound.bytes, .threads = threads, .reason = bound.reason}, of_run, *model);
+        const MemoryBound bound = budget_of(of_run, memory_of_device(*of_run.compute.device));
+        if (of_run.compute.device->kind == DeviceKind::cuda) {
+            require_host_room(*model, 1);
+        }
+        return settings_within(
+            {.bytes = bound.bytes, .threads = threads, .reason = bound.reason, .exchanges_on_gpu = exchanges_on_gpu},
+            of_run, *model);
+    }
+
+    // Another device than the run's has other bits.
+    [[nodiscard]] static DeviceName device_here(const Settings& of_run, const TeamWorkerOptions& options) {
+        const DeviceKind kind = device_of(of_run.compute).name.kind;
+        const DeviceName wanted = options.device.value_or(DeviceName(kind));
+        const std::string way_out =
+            " All workers of a run compute on the same kind of device. Or set workers.mixed = true, and give up that "
+            "the "
+            "weights do not depend on who computed what.";
+        if (wanted.kind != kind && !of_run.workers.mixed) {
+            throw Error(cat("the run computes on \"", word_of(kind), "\", but this worker was asked for \"",
+                            text_of(wanted), "\".", way_out));
+        }
+        try {
+            if (wanted.kind == DeviceKind::cuda) {
+                require_gpu(wanted.gpu);
+            }
+        } catch (const Error& error) {
+            if (options.device || !of_run.workers.mixed) {
+                throw Error(cat("the run computes on GPUs, and here ", error.what(), way_out));
+            }
+            return DeviceKind::cpu;
+        }
+        return wanted;
     }
 
     int64_t term;
     Settings settings;
     Settings to_plan;
     StateSharing sharing;
+    bool computes_on_gpus;  // the run does; a guest may not
+    bool exchanges_on_gpu;
     int64_t longest;
     std::shared_ptr<const ModelSpec> model;
 };
@@ -103,7 +145,8 @@ public:
                options),
           pool_(static_cast<int>(job_.settings.compute.threads)),
           plan_(job_.to_plan, job_.model, job_.longest, pool_.threads(), {}, memory_of_machine, job_.sharing),
-          arena_(make_backing(device_of(job_.settings.compute), plan_.address_bytes())),
+          arena_(make_backing(device_of(job_.settings.compute), plan_.address_bytes()),
+                 make_host_part(device_of(job_.settings.compute), plan_.plan().host_bytes)),
           kernels_(make_kernels_in_memory()),
           engine_(job_.settings, job_.model, job_.longest, *kernels_, plan_.plan().choices, job_.sharing),
           batches_(link),
@@ -111,7 +154,8 @@ public:
           device_(options.address),
           membership_(options.name),
           linked_(link, membership_),
-          shared_(engine_, linked_, job_.sharing) {
+          shared_(engine_, linked_, job_.sharing),
+          gpus_(make_gpu_meeting()) {
         engine_.choose(plan_.plan().choices);
         engine_.rules.micro_batch_grains = plan_.plan().micro_batch_grains;
         options_.note(fmt::format("{}; memory planned: {}", kernels_->description(), format_bytes(plan_.peak_bytes())));
@@ -122,6 +166,7 @@ public:
 
 private:
     [[nodiscard]] std::unique_ptr<Kernels> make_kernels_in_memory();
+    [[nodiscard]] GpuMeeting make_gpu_meeting();
     // Until the run has ended.
     void work_in_roster(const Roster& roster);
     void level_out(const Roster& roster);
@@ -139,6 +184,7 @@ private:
     [[nodiscard]] bool is_shared() const { return !job_.sharing.is_everywhere(); }
     void validate();
     void tell_measured(const StepReport& report);
+    [[nodiscard]] int64_t peak_bytes();
 
     Link& link_;
     TeamWorkerOptions options_;
@@ -154,11 +200,15 @@ private:
     Membership membership_;
     LinkedWorkers linked_;
     SharedState shared_;
+    std::unique_ptr<Arena> exchange_arena_;  // of the GPU, where sums are exchanged there
+    Arena::Block exchange_room_;
+    GpuMeeting gpus_;
     std::unique_ptr<Mesh> mesh_;
     bool has_state_ = false;
     bool was_in_roster_ = false;        // with this state: what the sums hold was computed there, or was the leader's
     std::string said_of_step_;          // of the newest one
     std::optional<StepReport> unsaid_;  // of it, where weights were not whole when a roster ended
+    int64_t peak_bytes_ = 0;
     std::optional<WorkEnd> end_;
 };
 
@@ -168,6 +218,21 @@ std::unique_ptr<Kernels> TeamWorker::make_kernels_in_memory() {
     arena_.keep(plan_.plan().arena_bytes);
     arena_.touch({.pool = &pool_});
     return make_kernels(device_of(job_.settings.compute), pool_, arena_);
+}
+
+// Its memory is taken before the first step, as all that a run needs of a GPU.
+GpuMeeting TeamWorker::make_gpu_meeting() {
+    const DeviceChoice device = device_of(job_.settings.compute);
+    if (!job_.exchanges_on_gpu || device.name.kind != DeviceKind::cuda) {
+        return GpuMeeting(std::nullopt);
+    }
+    const int64_t bytes = gpu_exchange_room_of(*job_.model);
+    exchange_arena_ = std::make_unique<Arena>(make_backing(device, bytes));
+    exchange_room_ = exchange_arena_->take(bytes);
+    return GpuMeeting(MemberGpu{.number = device.name.gpu,
+                                .memory = {exchange_room_.data(), static_cast<size_t>(bytes)},
+                                .check = {.parts = kGpuCheckParts, .enqueue = enqueue_gpu_check},
+                                .may_be_shared = std::getenv(kTestSharedNccl) != nullptr});
 }
 
 WorkEnd TeamWorker::run() {
@@ -197,6 +262,11 @@ void TeamWorker::work_in_roster(const Roster& roster) {
     mesh_ = connect_mesh(
         device_, link_,
         {.term = roster.term, .roster = roster.number, .rank = roster.rank, .size = std::ssize(roster.workers)});
+    if (job_.computes_on_gpus) {
+        if (const std::string way = gpus_.meet(*mesh_, roster.rank, std::ssize(roster.workers)); !way.empty()) {
+            options_.note(way);
+        }
+    }
     linked_.use(*mesh_);
     level_out(roster);
     for (int64_t last = 0;;) {
@@ -404,6 +474,14 @@ void TeamWorker::say(const StepReport& report) {
     unsaid_.reset();
 }
 
+// Of the memory that its arena lies in.
+int64_t TeamWorker::peak_bytes() {
+    const DeviceName device = device_of(job_.settings.compute).name;
+    peak_bytes_ = device.kind == DeviceKind::cuda ? std::max(peak_bytes_, memory_of_gpu(device.gpu).process_bytes)
+                                                  : peak_resident_bytes();
+    return peak_bytes_;
+}
+
 void TeamWorker::tell_measured(const StepReport& report) {
     (void)link_.ask("measured", encoded({.words = {{"step", report.step},
                                                    {"micro_batches", report.micro_batches},
@@ -412,7 +490,7 @@ void TeamWorker::tell_measured(const StepReport& report) {
                                                    {"data_wait_seconds", report.data_wait_seconds},
                                                    {"exchange_seconds", linked_.totals().seconds},
                                                    {"exchange_bytes", linked_.totals().sent_bytes},
-                                                   {"peak_bytes", peak_resident_bytes()}}}));
+                                                   {"peak_bytes", peak_bytes()}}}));
 }
 
 // Range by range, until the leader has no more.

@@ -4,11 +4,24 @@
 #include "accrue/base/error.h"
 #include "accrue/dist/exchange_cost.h"
 #include "accrue/model/parameters.h"
+#include "accrue/train/team/gpu_share.h"
 
 namespace accrue {
-Settings settings_within(const WorkerShare& share, Settings settings, const ModelSpec& model) {
+namespace {
+
+// Of the memory that a worker shares out.
+int64_t exchange_bytes(const WorkerShare& share, const Settings& settings, const ModelSpec& model) {
     constexpr int64_t kSeveral = 2;  // as much as for any other number
-    const int64_t exchange = cost_of_exchange(model.parameters().gradient_elements, kSeveral).held_bytes;
+    if (device_of(settings.compute).name.kind == DeviceKind::cuda) {
+        return share.exchanges_on_gpu ? gpu_exchange_bytes(model) : 0;
+    }
+    return cost_of_exchange(model.parameters().gradient_elements, kSeveral).held_bytes;
+}
+
+}  // namespace
+
+Settings settings_within(const WorkerShare& share, Settings settings, const ModelSpec& model) {
+    const int64_t exchange = exchange_bytes(share, settings, model);
     if (share.bytes <= exchange) {
         throw Error(cat(share.reason, ", but the exchange of their sums alone takes ", format_bytes(exchange),
                         " of each. Give more memory, or take fewer workers on this machine."));
