@@ -391,6 +391,10 @@ void TeamLeader::add_measured(StepReport& report) {
         bytes = told.at("exchange_bytes");
         team.peak_bytes = std::max<int64_t>(team.peak_bytes, told.at("peak_bytes"));
         report.micro_batches = std::max<int64_t>(report.micro_batches, told.at("micro_batches"));
+        if (const std::string way = told.at("way_of_sums"); !way.empty() && way != way_of_sums_) {
+            way_of_sums_ = way;
+            run_->note(way);
+        }
     }
     report.grain_seconds_mean = measured_.empty() ? 0 : mean / static_cast<double>(measured_.size());
     report.team = team;

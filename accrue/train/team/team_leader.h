@@ -155,6 +155,7 @@ private:
     std::optional<GpuPlaces> gpu_places_;
     std::map<std::string, std::string> addresses_;  // of workers, at which others meet them
     std::map<std::string, std::pair<double, int64_t>> exchanged_before_;
+    std::string way_of_sums_;  // as workers last said it
     Validation validation_;
 };
 

@@ -203,6 +203,7 @@ private:
     std::unique_ptr<Arena> exchange_arena_;  // of the GPU, where sums are exchanged there
     Arena::Block exchange_room_;
     GpuMeeting gpus_;
+    std::string way_of_sums_;  // on GPUs, for people
     std::unique_ptr<Mesh> mesh_;
     bool has_state_ = false;
     bool was_in_roster_ = false;        // with this state: what the sums hold was computed there, or was the leader's
@@ -263,8 +264,9 @@ void TeamWorker::work_in_roster(const Roster& roster) {
         device_, link_,
         {.term = roster.term, .roster = roster.number, .rank = roster.rank, .size = std::ssize(roster.workers)});
     if (job_.computes_on_gpus) {
-        if (const std::string way = gpus_.meet(*mesh_, roster.rank, std::ssize(roster.workers)); !way.empty()) {
-            options_.note(way);
+        way_of_sums_ = gpus_.meet(*mesh_, roster.rank, std::ssize(roster.workers));
+        if (!way_of_sums_.empty()) {
+            options_.note(way_of_sums_);
         }
     }
     linked_.use(*mesh_);
@@ -490,6 +492,7 @@ void TeamWorker::tell_measured(const StepReport& report) {
                                                    {"data_wait_seconds", report.data_wait_seconds},
                                                    {"exchange_seconds", linked_.totals().seconds},
                                                    {"exchange_bytes", linked_.totals().sent_bytes},
+                                                   {"way_of_sums", way_of_sums_},
                                                    {"peak_bytes", peak_bytes()}}}));
 }
 
