@@ -26,6 +26,8 @@ struct MemberGpu {
     CheckOnGpu check;
     bool may_be_shared = false;              // for tests: by other members
     std::chrono::milliseconds limit{30000};  // for a piece of the sums to be added up
+    // How often NCCL has failed since it last did what it should, although nobody was known to be gone.
+    std::shared_ptr<int64_t> faults = std::make_shared<int64_t>(0);
 };
 
 // Memory of a GPU that an exchange of so many sums there takes, beside what NCCL takes for itself.
@@ -63,7 +65,6 @@ private:
     [[nodiscard]] std::string why_not() const;
 
     std::optional<MemberGpu> mine_;
-    int64_t failures_ = 0;  // to connect, one after another
 };
 
 // For GpuMeeting: what this GPU is called, like no other one anywhere; which NCCL is here; how those who meet by it are found, of

@@ -10,8 +10,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Who could not connect so often, one after another, goes through the hosts from then on, and everybody with it.
-constexpr int64_t kMostFailures = 2;
+// Whose NCCL has failed so often, one after another, goes through the hosts from then on, and everybody with it.
+constexpr int64_t kMostFaults = 2;
 
 // Why these members cannot use their GPUs; "" = they can. All come to the same.
 std::string why_not_together(const std::vector<Json>& members) {
@@ -39,7 +39,7 @@ std::string GpuMeeting::why_not() const {
     if (!mine_) {
         return "not all workers have NCCL and a GPU of their own";
     }
-    return failures_ >= kMostFailures ? "a worker's NCCL did not connect" : why_no_nccl();
+    return *mine_->faults >= kMostFaults ? "a worker's NCCL failed again and again" : why_no_nccl();
 }
 
 std::string GpuMeeting::meet(Mesh& mesh, int64_t rank, int64_t size) {
@@ -77,7 +77,7 @@ std::string GpuMeeting::meet(Mesh& mesh, int64_t rank, int64_t size) {
     } catch (const Error& error) {
         fault = error.what();
     }
-    failures_ = gpus ? 0 : failures_ + 1;
+    *mine_->faults += gpus ? 0 : 1;
     for (const std::string& told : mesh.tell_all(gpus ? "" : cat("NCCL did not connect: ", fault))) {
         if (!told.empty()) {
             return through_hosts(told);

@@ -191,21 +191,29 @@ ExchangeChecks NcclExchange::add_up(const IntegerSums& sums, uint64_t seed, cons
     sums.read(0, {&first, 1});
     const auto* const mine = reinterpret_cast<const int64_t*>(sums.on_device.data());
     ExchangeChecks checks;
+    bool is_one_gone = false;
+    const auto look_around = [&] {
+        try {
+            look();
+        } catch (...) {
+            is_one_gone = true;
+            throw;
+        }
+    };
     try {
         checks.given = checks_of(mine, sums.elements, seed);
         for (int64_t begin = 0; begin < sums.elements; begin += kPieceElements) {
             const int64_t count = std::min(kPieceElements, sums.elements - begin);
-            communicator_.add_up(mine + begin, total() + begin, count, stream_, look);
+            communicator_.add_up(mine + begin, total() + begin, count, stream_, look_around);
         }
-    } catch (const RosterChanged&) {
-        communicator_.abort();
-        throw;
     } catch (const Error& error) {
         communicator_.abort();
+        *mine_.faults += is_one_gone ? 0 : 1;
         // Most often because a member is gone, which others say more exactly.
         look();
         throw RosterChanged(error.what());
     }
+    *mine_.faults = 0;
     sent_bytes_ += cost_of_exchange(sums.elements, size_).sent_bytes;
     checks.total = checks_of(total(), sums.elements, seed);
     return checks;

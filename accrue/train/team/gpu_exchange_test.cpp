@@ -28,7 +28,7 @@ TEST(GpuExchangeTest, ChecksOnAGpuAreThoseOfAProcessor) {
         std::vector<int64_t> values(static_cast<size_t>(elements));
         std::ranges::generate(values, [n = uint64_t{0}]() mutable { return static_cast<int64_t>(mix(++n)); });
         const int64_t room = gpu_exchange_room(elements, kGpuCheckParts);
-        Arena arena(make_backing(device, (int64_t{64} << 20) + elements * 8 + room));
+        Arena arena(make_backing(device, (int64_t{192} << 20) + elements * 8 + room));
         Pool pool(1);
         const auto kernels = make_kernels(device, pool, arena);
         const Arena::Block sums = arena.take(elements * 8);
