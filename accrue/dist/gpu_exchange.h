@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -55,8 +54,9 @@ public:
 // run that computes on GPUs; every member must have one and call it.
 class GpuMeeting {
 public:
-    // Nothing: this member has no such GPU, and all exchange through their hosts.
-    explicit GpuMeeting(std::optional<MemberGpu> mine) : mine_(std::move(mine)) {}
+    // This member has no such GPU: all exchange through their hosts.
+    GpuMeeting() = default;
+    explicit GpuMeeting(MemberGpu mine) : mine_(std::make_unique<MemberGpu>(std::move(mine))) {}
 
     // Lets the mesh use GPUs where every member can, each with a GPU of its own. How sums are exchanged, for people.
     [[nodiscard]] std::string meet(Mesh& mesh, int64_t rank, int64_t size);
@@ -64,7 +64,7 @@ public:
 private:
     [[nodiscard]] std::string why_not() const;
 
-    std::optional<MemberGpu> mine_;
+    std::unique_ptr<MemberGpu> mine_;
 };
 
 // For GpuMeeting: what this GPU is called, like no other one anywhere; which NCCL is here; how those who meet by it are found, of

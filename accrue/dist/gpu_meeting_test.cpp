@@ -15,7 +15,7 @@ TEST(GpuMeetingTest, WhereOneHasNoGpuSumsPassThroughTheHostForAll) {
     std::mutex mutex;
     std::set<std::string> said;
     expect_all_done(in_roster(kMembers, [&](int64_t rank, std::unique_ptr<Mesh>& mesh) {
-        GpuMeeting meeting(std::nullopt);
+        GpuMeeting meeting;
         const std::string way = meeting.meet(*mesh, rank, kMembers);
         {
             const std::lock_guard lock(mutex);
@@ -33,7 +33,7 @@ TEST(GpuMeetingTest, WhereOneHasNoGpuSumsPassThroughTheHostForAll) {
 
 TEST(GpuMeetingTest, AMemberAloneHasNobodyToMeet) {
     expect_all_done(in_roster(1, [&](int64_t rank, std::unique_ptr<Mesh>& mesh) {
-        GpuMeeting meeting(std::nullopt);
+        GpuMeeting meeting;
         EXPECT_EQ(meeting.meet(*mesh, rank, 1), "");
     }));
 }

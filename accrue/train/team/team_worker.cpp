@@ -225,15 +225,17 @@ std::unique_ptr<Kernels> TeamWorker::make_kernels_in_memory() {
 GpuMeeting TeamWorker::make_gpu_meeting() {
     const DeviceChoice device = device_of(job_.settings.compute);
     if (!job_.exchanges_on_gpu || device.name.kind != DeviceKind::cuda) {
-        return GpuMeeting(std::nullopt);
+        return GpuMeeting();
     }
     const int64_t bytes = gpu_exchange_room_of(*job_.model);
     exchange_arena_ = std::make_unique<Arena>(make_backing(device, bytes));
     exchange_room_ = exchange_arena_->take(bytes);
-    return GpuMeeting(MemberGpu{.number = device.name.gpu,
-                                .memory = {exchange_room_.data(), static_cast<size_t>(bytes)},
-                                .check = {.parts = kGpuCheckParts, .enqueue = enqueue_gpu_check},
-                                .may_be_shared = std::getenv(kTestSharedNccl) != nullptr});
+    MemberGpu mine;
+    mine.number = device.name.gpu;
+    mine.memory = {exchange_room_.data(), static_cast<size_t>(bytes)};
+    mine.check = {.parts = kGpuCheckParts, .enqueue = enqueue_gpu_check};
+    mine.may_be_shared = std::getenv(kTestSharedNccl) != nullptr;
+    return GpuMeeting(std::move(mine));
 }
 
 WorkEnd TeamWorker::run() {
