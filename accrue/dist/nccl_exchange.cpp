@@ -34,6 +34,12 @@ int64_t whole_bytes(int64_t elements) {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+// A transfer waits for all that the device was told to compute, which is on a stream of its own.
+void wait_for_device(const IntegerSums& sums) {
+    int64_t one = 0;
+    sums.read(0, {&one, 1});
+}
+
 class Stream {
 public:
     Stream() { require_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"); }
@@ -186,9 +192,7 @@ ExchangeChecks NcclExchange::add_up(const IntegerSums& sums, uint64_t seed, cons
             cat("an exchange of ", sums.elements, " sums has no room on the GPU. This is a fault of the program."));
     }
     require_cuda(cudaSetDevice(mine_.number), "beginning");
-    // A transfer of the device waits for all that it computes, which is on a stream of its own.
-    int64_t first = 0;
-    sums.read(0, {&first, 1});
+    wait_for_device(sums);
     const auto* const mine = reinterpret_cast<const int64_t*>(sums.on_device.data());
     ExchangeChecks checks;
     bool is_one_gone = false;
@@ -220,6 +224,7 @@ ExchangeChecks NcclExchange::add_up(const IntegerSums& sums, uint64_t seed, cons
 }
 
 void NcclExchange::write(const IntegerSums& sums) {
+    wait_for_device(sums);
     const auto bytes = static_cast<size_t>(sums.elements) * sizeof(int64_t);
     require_cuda(cudaMemcpyAsync(sums.on_device.data(), total(), bytes, cudaMemcpyDeviceToDevice, stream_.raw()),
                  "taking everybody's sums");

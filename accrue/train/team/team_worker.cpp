@@ -16,7 +16,6 @@
 #include "accrue/dist/linked_workers.h"
 #include "accrue/kernels/gpu_checks.h"
 #include "accrue/kernels/gpus.h"
-#include "accrue/model/families.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/load_ahead.h"
 #include "accrue/train/metrics_line.h"
@@ -24,13 +23,12 @@
 #include "accrue/train/plan_choice.h"
 #include "accrue/train/rehearsal.h"
 #include "accrue/train/run_facts.h"
-#include "accrue/train/settings_words.h"
 #include "accrue/train/team/gpu_share.h"
 #include "accrue/train/team/packet.h"
 #include "accrue/train/team/remote_batches.h"
 #include "accrue/train/team/serve_state.h"
 #include "accrue/train/team/state_parts.h"
-#include "accrue/train/team/worker_share.h"
+#include "accrue/train/team/worker_job.h"
 
 namespace accrue {
 namespace {
@@ -39,80 +37,6 @@ using Json = nlohmann::ordered_json;
 
 // To read a large model takes its leader long.
 constexpr std::chrono::hours kMostToBeFilled{24};
-
-Settings settings_of_text(const std::string& toml) {
-    return settings_of_toml(toml, "the settings of the run's leader");
-}
-
-// What the leader says of the run.
-struct Job {
-    Job(const Json& words, const TeamWorkerOptions& options)
-        : term(words.at("term")),
-          settings(settings_of_text(words.at("settings"))),
-          to_plan(settings_of_text(words.at("settings_to_plan"))),
-          sharing({.ranges = words.at("ranges"), .copies = words.at("copies")}),
-          computes_on_gpus(device_of(settings.compute).name.kind == DeviceKind::cuda),
-          exchanges_on_gpu(words.at("exchanges_on_gpu")),
-          longest(words.at("longest_sample")),
-          model(known_families().parse(words.at("config_json").get<std::string>(), "the model of the run's leader",
-                                       longest)) {
-        options.note(cat("joining run ", words.at("run").get<std::string>(), ": ", name_of(settings.model), ", ",
-                         model->parameters().elements(), " parameters"));
-        if (words.at("plans_itself")) {
-            exchanges_on_gpu = computes_on_gpus && can_exchange_on_gpus(settings, 1);
-            settings = on_this_machine(settings, options);
-            to_plan = on_this_machine(to_plan, options);
-        }
-    }
-
-    // Nobody else is on it, or they have said how much each may use.
-    [[nodiscard]] Settings on_this_machine(Settings of_run, const TeamWorkerOptions& options) const {
-        of_run.compute.device = device_here(of_run, options);
-        of_run.compute.memory = options.memory ? options.memory : of_run.compute.memory;
-        const int64_t threads = options.threads > 0 ? options.threads : of_run.compute.threads;
-        const MemoryBound bound = budget_of(of_run, memory_of_device(*of_run.compute.device));
-        if (of_run.compute.device->kind == DeviceKind::cuda) {
-            require_host_room(*model, 1);
-        }
-        return settings_within(
-            {.bytes = bound.bytes, .threads = threads, .reason = bound.reason, .exchanges_on_gpu = exchanges_on_gpu},
-            of_run, *model);
-    }
-
-    // Another device than the run's has other bits.
-    [[nodiscard]] static DeviceName device_here(const Settings& of_run, const TeamWorkerOptions& options) {
-        const DeviceKind kind = device_of(of_run.compute).name.kind;
-        const DeviceName wanted = options.device.value_or(DeviceName(kind));
-        const std::string way_out =
-            " All workers of a run compute on the same kind of device. Or set workers.mixed = true, and give up that "
-            "the "
-            "weights do not depend on who computed what.";
-        if (wanted.kind != kind && !of_run.workers.mixed) {
-            throw Error(cat("the run computes on \"", word_of(kind), "\", but this worker was asked for \"",
-                            text_of(wanted), "\".", way_out));
-        }
-        try {
-            if (wanted.kind == DeviceKind::cuda) {
-                require_gpu(wanted.gpu);
-            }
-        } catch (const Error& error) {
-            if (options.device || !of_run.workers.mixed) {
-                throw Error(cat("the run computes on GPUs, and here ", error.what(), way_out));
-            }
-            return DeviceKind::cpu;
-        }
-        return wanted;
-    }
-
-    int64_t term;
-    Settings settings;
-    Settings to_plan;
-    StateSharing sharing;
-    bool computes_on_gpus;  // the run does; a guest may not
-    bool exchanges_on_gpu;
-    int64_t longest;
-    std::shared_ptr<const ModelSpec> model;
-};
 
 void broadcast_bytes(Mesh& mesh, int64_t from, std::string& bytes) {
     int64_t size = std::ssize(bytes);
@@ -188,7 +112,7 @@ private:
 
     Link& link_;
     TeamWorkerOptions options_;
-    Job job_;
+    WorkerJob job_;
     Pool pool_;
     PlanChoice plan_;
     Arena arena_;
