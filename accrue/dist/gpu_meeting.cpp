@@ -19,7 +19,7 @@ std::string why_not_together(const std::vector<Json>& members) {
     std::set<std::string> versions;
     bool may_be_shared = true;
     for (const Json& member : members) {
-        const std::string why = member.at("why_not");
+        std::string why = member.at("why_not");
         if (!why.empty()) {
             return why;
         }

@@ -10,6 +10,7 @@
 #include "accrue/kernels/gpu_checks.h"
 #include "accrue/kernels/gpus.h"
 #include "accrue/model/parameters.h"
+#include "accrue/train/engine.h"
 
 namespace accrue {
 

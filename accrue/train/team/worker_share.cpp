@@ -4,6 +4,7 @@
 #include "accrue/base/error.h"
 #include "accrue/dist/exchange_cost.h"
 #include "accrue/model/parameters.h"
+#include "accrue/train/engine.h"
 #include "accrue/train/team/gpu_share.h"
 
 namespace accrue {
