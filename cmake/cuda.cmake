@@ -4,6 +4,7 @@
 option(ACCRUE_CUDA "Build for NVIDIA GPUs where a CUDA toolkit is found" ON)
 set(ACCRUE_CUDA_ARCHITECTURES "$ENV{ACCRUE_CUDA_ARCHITECTURES}" CACHE STRING "GPUs to build for; empty = those of this machine")
 set(ACCRUE_HAS_CUDA OFF)
+set(ACCRUE_HAS_NCCL OFF)
 if(NOT ACCRUE_CUDA)
   return()
 endif()
@@ -161,6 +162,16 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nv
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 endif()
 set(ACCRUE_HAS_CUDA ON)
+
+# NCCL adds up sums from GPU to GPU. As of cuDNN, its header is all that is wanted here.
+find_path(NCCL_HEADERS nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+mark_as_advanced(NCCL_HEADERS)
+if(NCCL_HEADERS)
+  set(ACCRUE_HAS_NCCL ON)
+  message(STATUS "NCCL's header in ${NCCL_HEADERS}")
+else()
+  message(STATUS "No header of NCCL (nccl.h): sums of workers on GPUs pass through their hosts")
+endif()
 
 # cuDNN computes attention on some GPUs. Only its headers are wanted here: the library is loaded when the program runs, if it
 # is there.

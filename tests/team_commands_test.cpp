@@ -139,7 +139,6 @@ TEST_F(TeamCommandsTest, WrongUseIsSaid) {
         {{"plan", "--link", "1Gbit"}, "say with --workers how many there are"},
         {{"advise", "--workers", "2", "--link", "fast"}, "--link must be how fast a network link is"},
         {{"plan", "--workers", "2", "--set", "compute.sums=fp32"}, "only exact sums of several workers add up alike"},
-        {{"advise", "--workers", "2", "--set", "compute.device=cuda"}, "workers compute on processors only so far"},
         {{"verify", "--workers", "2", "--set", "compute.sums=bf16"}, "only exact sums of several workers add up alike"},
         {{"plan", "--workers", "4", "--memory", "40MiB"}, "but the exchange of their sums alone takes"},
     };

@@ -139,7 +139,6 @@ TEST_F(TeamProgramTest, WorkersEndWithTheirLeaderAndTheRunGoesOnAlone) {
 TEST_F(TeamProgramTest, WhatWorkersCannotDoIsRefusedBeforeAnythingIsWritten) {
     const std::pair<const char*, const char*> refused[] = {
         {"compute.sums=fp32", "only exact sums of several workers add up alike"},
-        {"compute.device=cuda", "workers compute on processors only so far"},
         {"compute.memory=90MiB", "the smallest plan needs"},
         {"compute.memory=20MiB", "the exchange of their sums alone takes"},
     };

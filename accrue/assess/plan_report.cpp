@@ -127,7 +127,8 @@ Json transient_json(const Plan& plan) {
 TeamPlan team_plan(const TeamRequest& request, const RunInputs& inputs) {
     TeamPlan team{.request = request,
                   .share = share_of(request, inputs.settings),
-                  .exchange = exchange_of(inputs.settings, *inputs.model, request.workers)};
+                  .exchange = exchange_of(inputs.settings, *inputs.model, request.workers),
+                  .planned_exchange_bytes = exchange_bytes_of(request, inputs.settings, *inputs.model)};
     team.exchange_seconds = exchange_seconds_of(request, team.exchange, threads_of(inputs.settings));
     return team;
 }
@@ -179,7 +180,7 @@ Json machine_json(const PlanFindings& findings) {
 }  // namespace
 
 int64_t exchange_bytes(const PlanFindings& findings) {
-    return findings.team ? findings.team->exchange.held_bytes : 0;
+    return findings.team ? findings.team->planned_exchange_bytes : 0;
 }
 
 int64_t accumulation_steps(const PlanFindings& findings, const PlanRow& row) {
@@ -210,7 +211,7 @@ PlanFindings find_plans(const RunInputs& inputs, const MemoryBound& machine, con
     if (request.team) {
         findings.team = team_plan(*request.team, inputs);
         findings.process_grains = grains_of_each(findings.window_grains, request.team->workers);
-        findings.base.held_bytes += findings.team->exchange.held_bytes;
+        findings.base.held_bytes += findings.team->planned_exchange_bytes;
     }
     findings.window_tokens = planner.window_tokens();
     findings.steps = settings.schedule.steps;

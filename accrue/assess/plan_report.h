@@ -28,7 +28,8 @@ struct PlanRequest {
 struct TeamPlan {
     TeamRequest request;
     TeamShare share;
-    ExchangeCost exchange;  // once a window
+    ExchangeCost exchange;               // once a window
+    int64_t planned_exchange_bytes = 0;  // that it takes of the memory that is planned for
     double exchange_seconds = 0;
     double alone_seconds = 0;  // of a window, if one of them computed it by the shown plan, predicted
 };

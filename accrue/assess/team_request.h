@@ -30,7 +30,11 @@ struct TeamShare {
 // The settings by which each plans, as its leader would give them. An Error if an exchange alone fills its memory.
 [[nodiscard]] Settings settings_of_worker(const TeamRequest& team, const Settings& settings, const MemoryBound& machine,
                                           const ModelSpec& model);
-// How many times as long each takes to compute as it would alone, because the machine has fewer threads than they have together.
+// Bytes of the memory that they plan for which an exchange takes of each: of the processor's, or of a GPU's, where sums need not leave
+// it.
+[[nodiscard]] int64_t exchange_bytes_of(const TeamRequest& team, const Settings& settings, const ModelSpec& model);
+// How many times as long each takes to compute as it would alone, because the machine has fewer threads than they have together,
+// or fewer GPUs.
 [[nodiscard]] double crowding_of(const TeamRequest& team, const Settings& settings);
 // How long an exchange of so many of them takes, with what lies between them. `threads`: of a machine.
 [[nodiscard]] double exchange_seconds_of(const TeamRequest& team, const ExchangeCost& cost, int64_t threads);

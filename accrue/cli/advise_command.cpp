@@ -97,7 +97,7 @@ ExitCode run_advise(const AdviseCommand& command) try {
     TokenizingReport tokenizing(stderr);
     Settings settings = read_settings(settings_of(command), command.overrides);
     if (team) {
-        settle_for_workers(settings.compute);
+        require_for_workers(settings.compute);
     }
     RunInputs inputs = open_inputs(std::move(settings), command.json ? nullptr : tokenizing.callback(never));
     const MemoryBound machine = memory_of_device(device_of(inputs.settings.compute).name);

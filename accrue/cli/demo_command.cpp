@@ -11,7 +11,6 @@
 #include "accrue/cli/signals.h"
 #include "accrue/cli/standard_output.h"
 #include "accrue/cli/trial_runs.h"
-#include "accrue/kernels/gpus.h"
 #include "accrue/observe/status_line.h"
 #include "accrue/train/run_folder.h"
 
@@ -66,18 +65,14 @@ private:
 // 8 grains are a window.
 std::vector<DemoRun> Demo::ways() {
     using enum DemoRun::Killed;
-    std::vector<DemoRun> ways = {
+    return {
         {.name = "the whole window of 32 samples at once", .micro_batch_grains = 8},
         {.name = "3 micro-batches: 12, 12 and 8 samples", .micro_batch_grains = 3},
         {.name = "8 micro-batches of 4 samples, 1 thread", .threads = 1},
         {.name = "4 micro-batches of 8 samples, 3 threads", .micro_batch_grains = 2, .threads = 3},
         {.name = "8 micro-batches, kill -9, resumed", .threads = 2, .killed = run},
+        {.name = "2 workers, one of them killed", .threads = 2, .killed = worker, .workers = 2},
     };
-    // Workers compute on processors only, and a GPU has other bits.
-    if (usual_device().kind != DeviceKind::cuda && gpus_of_machine().found.empty()) {
-        ways.push_back({.name = "2 workers, one of them killed", .threads = 2, .killed = worker, .workers = 2});
-    }
-    return ways;
 }
 
 RunFolder Demo::folder_of(const DemoRun& way) const {

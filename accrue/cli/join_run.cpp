@@ -17,6 +17,7 @@
 
 #include "accrue/base/clock.h"
 #include "accrue/base/error.h"
+#include "accrue/cli/device_option.h"
 #include "accrue/cli/listening.h"
 #include "accrue/cli/local_meeting.h"
 #include "accrue/cli/signals.h"
@@ -192,6 +193,7 @@ Stay stay(const WorkCommand& command, const std::string& name, Leaver& leaver, s
                               .address = command.address.empty() ? found.own_address : command.address,
                               .memory = command.memory.empty() ? std::nullopt : parse_byte_size(command.memory),
                               .threads = command.threads,
+                              .device = asked_device(command.device),
                               .asked = command.asked};
     options.note = [&](const std::string& line) {
         was_heard = true;

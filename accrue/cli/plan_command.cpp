@@ -63,7 +63,7 @@ ExitCode run_plan(const PlanCommand& command) {
     TokenizingReport tokenizing(stderr);
     Settings settings = read_settings(command.settings_file, overrides);
     if (team) {
-        settle_for_workers(settings.compute);
+        require_for_workers(settings.compute);
     }
     const RunInputs inputs = open_inputs(std::move(settings), command.json ? nullptr : tokenizing.callback(never),
                                          known_families(), DeviceUse::plan);

@@ -2,7 +2,6 @@
 
 #include "accrue/base/error.h"
 #include "accrue/base/link_speed.h"
-#include "accrue/kernels/gpus.h"
 #include "accrue/train/settings_words.h"
 
 namespace accrue {
@@ -33,22 +32,24 @@ std::optional<TeamRequest> asked_team(int64_t workers, const std::string& link) 
     return TeamRequest{.workers = workers, .link = speed};
 }
 
-GpuUse settle_for_workers(Settings::Compute& compute) {
+void require_for_workers(const Settings::Compute& compute) {
     if (compute.sums != SumKind::exact) {
         throw Error(cat("compute.sums is \"", word_of(compute.sums),
                         "\", but only exact sums of several workers add up alike in every order. Set compute.sums = "
                         "\"exact\", or leave --workers out."));
     }
-    const bool is_open = !compute.device;
-    if (is_open) {
+}
+
+void settle_for_launcher(Settings::Compute& compute) {
+    if (!compute.device) {
         compute.device = DeviceName(DeviceKind::cpu);
     }
     if (compute.device->kind == DeviceKind::cuda) {
         throw Error(cat("compute.device is \"", text_of(*compute.device),
-                        "\", but workers compute on processors only so far. Set compute.device = \"cpu\", or leave "
-                        "--workers out."));
+                        "\", but workers that a launcher starts compute on processors only. Set compute.device = "
+                        "\"cpu\", or start them with accrue train --workers on one machine, or with accrue serve and "
+                        "accrue work on several."));
     }
-    return is_open && !gpus_of_machine().found.empty() ? GpuUse::left_out : GpuUse::none;
 }
 
 }  // namespace accrue

@@ -21,9 +21,10 @@ void add_team_options(CLI::App& command, int64_t& workers, std::string& link);
 // The most workers that a command takes.
 inline constexpr int64_t kMostWorkers = 64;
 
-// Sums and device as several workers can have them; an Error where the settings say something else. Left open, the device is the
+// An Error where the settings ask for something that several workers cannot have.
+void require_for_workers(const Settings::Compute& compute);
+// Workers that a launcher starts compute on processors: an Error where the settings say something else. Left open, the device is the
 // processor, even where there is a GPU.
-enum class GpuUse { none, left_out };
-GpuUse settle_for_workers(Settings::Compute& compute);
+void settle_for_launcher(Settings::Compute& compute);
 
 }  // namespace accrue

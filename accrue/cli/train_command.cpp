@@ -200,9 +200,10 @@ ExitCode run_train(const TrainCommand& command) try {
     }
     TeamTraining team{.workers = command.workers, .launch = command.launch};
     if (command.workers > 0) {
-        if (settle_for_workers(settings.compute) == GpuUse::left_out) {
-            show(stdout, "Workers compute on processors only so far: the GPU is not used.\n");
-        }
+        require_for_workers(settings.compute);
+    }
+    if (command.launch) {
+        settle_for_launcher(settings.compute);
     }
     if (!command.listen.empty()) {
         team.listening = listening_options(command.listen, settings.workers);
@@ -220,11 +221,13 @@ ExitCode run_train(const TrainCommand& command) try {
         options.before_writing = [&](int64_t step) { standby->leadership().commit(step); };
     }
     TokenizingReport tokenizing(stdout);
-    const RunInputs inputs =
-        open_inputs(settings, [&, tell = tokenizing.callback(stop)](const CacheProgress& progress) {
+    const RunInputs inputs = open_inputs(
+        settings,
+        [&, tell = tokenizing.callback(stop)](const CacheProgress& progress) {
             watch.doing = progress.cache == nullptr ? RunWatch::Doing::tokenizing : RunWatch::Doing::starting;
             tell(progress);
-        });
+        },
+        known_families(), DeviceUse::compute, command.listen.empty() ? std::max<int64_t>(1, command.workers) : 1);
     if (stop) {
         throw StoppedWhileTokenizing();
     }

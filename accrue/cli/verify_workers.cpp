@@ -63,7 +63,7 @@ public:
           source_(source_of(command)),
           settings_(read_settings(source_.settings, command.overrides)),
           shows_(!command.json && isatty(STDOUT_FILENO) != 0) {
-        settle_for_workers(settings_.compute);
+        require_for_workers(settings_.compute);
     }
     [[nodiscard]] ExitCode run();
 
@@ -89,7 +89,8 @@ private:
 // Opened as a run does, so that what is wrong with settings and data is said at once, and text is tokenized once for all ways.
 void WorkersVerifier::describe() {
     TokenizingReport tokenizing(stderr);
-    const RunInputs inputs = open_inputs(settings_, tokenizing.callback(stop_));
+    const RunInputs inputs =
+        open_inputs(settings_, tokenizing.callback(stop_), known_families(), DeviceUse::compute, command_.workers);
     const Settings::Window& size = inputs.settings.window;
     const int64_t samples =
         size.tokens > 0 ? std::max<int64_t>(1, size.tokens / inputs.longest_sample()) : size.samples;

@@ -2,15 +2,18 @@
 
 #include <array>
 #include <csignal>
+#include <cstdlib>
 
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
+#include "accrue/cli/device_option.h"
 #include "accrue/cli/join_run.h"
 #include "accrue/cli/listening.h"
 #include "accrue/dist/grpc_link.h"
+#include "accrue/train/team/gpu_share.h"
 #include "accrue/train/team/team_worker.h"
 
 namespace accrue {
@@ -38,6 +41,10 @@ ExitCode work_for_parent(const WorkCommand& command) {
 }
 
 ExitCode work_as_asked(WorkCommand command) {
+    if (std::getenv(kTestSharedNccl) != nullptr) {
+        // NCCL refuses two of one machine on one GPU.
+        ::setenv("NCCL_HOSTID", cat("accrue-", getpid()).c_str(), 0);
+    }
     if (command.parent == 0) {
         return join_run(command);
     }
@@ -79,6 +86,10 @@ CLI::App* add_work_command(CLI::App& app, WorkCommand& command, ExitCode& code) 
             "The most this worker may hold: 16GiB; without, what the run's compute.memory or the machine allows")
         ->type_name("SIZE")
         ->check(byte_size());
+    work->add_option("--device", command.device,
+                     "Which GPU of this machine, where the run computes on GPUs; auto = the first")
+        ->capture_default_str()
+        ->check(device_or_auto());
     work->add_option("--threads", command.threads, "Of this worker; 0 = as the run's compute.threads says, or all")
         ->capture_default_str()
         ->check(CLI::Range(0, 4096));

@@ -11,13 +11,14 @@ namespace accrue {
 
 // `accrue work`: computes for a run that another process leads (`accrue serve`, `accrue train --workers`).
 struct WorkCommand {
-    std::string join;          // host:port of the leader
-    std::string name;          // of this worker alone; "" = it makes one up
-    std::string run;           // "" = whichever is led there
-    std::string address;       // of this machine, for other workers; "" = from which it reaches the leader
-    std::string memory;        // "" = what the settings and the machine allow
-    int64_t threads = 0;       // 0 = as the settings say
-    std::string certificates;  // a folder; "" = none
+    std::string join;             // host:port of the leader
+    std::string name;             // of this worker alone; "" = it makes one up
+    std::string run;              // "" = whichever is led there
+    std::string address;          // of this machine, for other workers; "" = from which it reaches the leader
+    std::string memory;           // "" = what the settings and the machine allow
+    std::string device = "auto";  // the run's; of a GPU the first here
+    int64_t threads = 0;          // 0 = as the settings say
+    std::string certificates;     // a folder; "" = none
     bool insecure_network = false;
     int64_t patience_seconds = 300;  // for the leader to be there
     int64_t parent = 0;              // ends with this process; 0 = with nobody

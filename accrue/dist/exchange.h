@@ -28,6 +28,8 @@ struct IntegerSums {
     int64_t elements = 0;
     std::function<void(int64_t first, std::span<int64_t> into)> read;
     std::function<void(int64_t first, std::span<const int64_t> from)> write;  // of everybody's
+    // All of them where a device has them, for exchanges that need no host (gpu_exchange.h); empty: only as above.
+    std::span<std::byte> on_device = {};
 };
 
 // What members share of the state, and where what is added up of it goes.
@@ -46,11 +48,17 @@ struct GatherSource {
 using ReadSource = std::function<void(size_t source, int64_t first, std::span<std::byte> into)>;
 using WriteSource = std::function<void(size_t source, int64_t first, std::span<const std::byte> from)>;
 
+class GpuExchange;
+
 // The members of a roster, connected with each other. Every call is made by all of them in the same order, and waits for all.
 // If one is gone, or silent for longer than the limit, the call throws RosterChanged; a mesh that threw is of no more use.
 class Mesh {
 public:
     virtual ~Mesh() = default;
+    // From now on sums that lie on devices are added up in another way than by this mesh's connections. By all members or none.
+    virtual void add_up_by(std::unique_ptr<GpuExchange> gpus) = 0;
+    // Throws RosterChanged if a member is known to be gone.
+    virtual void require_all() = 0;
     // Everybody's sums in the place of mine. Nothing is written before everything was reduced and `commits` has answered: asked
     // with the checks of this attempt, it says whether to write. False: nothing was written, and it is done again. Factors of
     // the checks follow from `seed`, which differs from window to window.

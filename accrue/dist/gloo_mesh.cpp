@@ -8,6 +8,7 @@
 #include "accrue/base/hash.h"
 #include "accrue/base/random.h"
 #include "accrue/dist/gloo_wire.h"
+#include "accrue/dist/gpu_exchange.h"
 #include "accrue/dist/lanes.h"
 #include "accrue/dist/range_exchange.h"
 #include "accrue/dist/range_gather.h"
@@ -60,7 +61,9 @@ public:
     void gather(std::span<const GatherSource> sources, const ReadSource& read, const WriteSource& write) override;
     void broadcast(int64_t from_rank, int64_t bytes, const ReadBytes& read, const WriteBytes& write) override;
     void give_up(const std::string& why) override { wire_.give_up(why); }
-    [[nodiscard]] int64_t sent_bytes() const override { return wire_.sent_bytes(); }
+    void add_up_by(std::unique_ptr<GpuExchange> gpus) override { gpus_ = std::move(gpus); }
+    void require_all() override { wire_.require_all(); }
+    [[nodiscard]] int64_t sent_bytes() const override { return wire_.sent_bytes() + (gpus_ ? gpus_->sent_bytes() : 0); }
 
 private:
     // Does it, or cuts the connections, so that the others notice. What everybody notices by itself needs no cut, which could
@@ -83,6 +86,7 @@ private:
     RangeExchange ranges_;
     RangeGather gathers_;
     Lanes lanes_;
+    std::unique_ptr<GpuExchange> gpus_;  // nothing: sums pass through the host
 };
 
 template <class Work>
@@ -155,7 +159,12 @@ bool GlooMesh::add_up(const IntegerSums& sums, uint64_t seed,
     agree({.of = Notice::Of::add_up, .size = static_cast<uint64_t>(sums.elements), .detail = seed});
     bool is_written = false;
     or_close([&] {
-        if (commits(sums_.add_up(sums, seed))) {
+        if (gpus_ && !sums.on_device.empty()) {
+            is_written = commits(gpus_->add_up(sums, seed, [this] { wire_.require_all(); }));
+            if (is_written) {
+                gpus_->write(sums);
+            }
+        } else if (commits(sums_.add_up(sums, seed))) {
             sums_.write(sums);
             is_written = true;
         }

@@ -274,6 +274,12 @@ std::unique_ptr<Message> GlooWire::receive(int64_t from_rank, std::span<std::byt
     return std::make_unique<GlooMessage>(*this, GlooMessage::Way::in, from_rank, bytes.data(), bytes.size());
 }
 
+void GlooWire::require_all() {
+    if (watch_) {
+        watch_->require_all();
+    }
+}
+
 void GlooWire::give_up(const std::string& why) noexcept {
     if (watch_) {
         watch_->set_loss(why);

@@ -42,6 +42,8 @@ public:
     [[nodiscard]] std::unique_ptr<Message> receive(int64_t from_rank, std::span<std::byte> bytes);
     // For how long a member may be silent: at first, as long as connecting may take.
     void set_limit(std::chrono::milliseconds limit) { limit_ = limit; }
+    // Throws RosterChanged if a member is known to be gone.
+    void require_all();
     // From another thread: whoever waits here for a message does so no longer.
     void give_up(const std::string& why) noexcept;
     // After a failure: cuts all connections, so that the others notice at once. Nothing works after it.

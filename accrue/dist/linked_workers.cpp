@@ -59,7 +59,7 @@ void LinkedWorkers::until_committed(const Attempt& attempt) {
     }
 }
 
-void LinkedWorkers::exchange(GradientSum& sum, Total total) {
+void LinkedWorkers::exchange(GradientSum& sum, Total total, std::span<std::byte> on_device) {
     const IntegerSums sums{.elements = sum.elements(),
                            .read = [&sum](int64_t first, std::span<int64_t> into) { sum.read_integers(first, into); },
                            .write =
@@ -67,7 +67,8 @@ void LinkedWorkers::exchange(GradientSum& sum, Total total) {
                                    if (total == Total::is_taken) {
                                        sum.write_integers(first, from);
                                    }
-                               }};
+                               },
+                           .on_device = on_device};
     count([&] {
         until_committed([&](int64_t attempt, uint64_t seed) {
             Verdict verdict;
@@ -155,13 +156,13 @@ void LinkedWorkers::add_everyones(GradientSum& sum) {
         add_to_keepers(sum);
         return;
     }
-    exchange(sum, Total::is_taken);
+    exchange(sum, Total::is_taken, sum.device_bytes());
     sum.take_ledger(agreed_.everyone);
 }
 
 Reducer::Role LinkedWorkers::gather(GradientSum& sum) {
     const bool keeps = membership_.roster().rank == 0;
-    exchange(sum, keeps ? Total::is_taken : Total::is_left);
+    exchange(sum, keeps ? Total::is_taken : Total::is_left, {});  // not all take it, so that it comes to the host
     if (!keeps) {
         return Role::other;
     }

@@ -90,7 +90,7 @@ private:
     void until_committed(const Attempt& attempt);
     // Whether the total takes the place of the own sums.
     enum class Total { is_taken, is_left };
-    void exchange(GradientSum& sum, Total total);
+    void exchange(GradientSum& sum, Total total, std::span<std::byte> on_device);
 
     Link& link_;
     Membership& membership_;

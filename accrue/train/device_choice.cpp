@@ -8,13 +8,14 @@
 #include "accrue/train/inputs.h"
 #include "accrue/train/memory_budget.h"
 #include "accrue/train/settings_words.h"
+#include "accrue/train/team/gpu_share.h"
 
 namespace accrue {
 namespace {
 
 // What keeps a job from a GPU of this machine; empty = nothing.
 std::string hindrance(Settings settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
-                      const Gpu& gpu) {
+                      const Gpu& gpu, int64_t workers) {
     const DeviceName device(DeviceKind::cuda, gpu.number);
     settings.compute.device = device;
     if (settings.window.grain_samples == 0) {
@@ -23,7 +24,8 @@ std::string hindrance(Settings settings, const std::shared_ptr<const ModelSpec>&
     try {
         require_gpu(gpu.number);
         Planner planner(settings, model, longest_sample, 1);
-        const MemoryBound budget = budget_of(settings, memory_of_device(device));
+        MemoryBound budget = budget_of(settings, memory_of_device(device));
+        budget = workers > 1 ? share_of_gpu(device, workers, std::move(budget)) : std::move(budget);
         const ProcessBase base = ProcessBase::measure(device);
         const Plan unlimited = planner.unlimited();
         std::string of_host = unlimited.host_bytes == 0
@@ -41,7 +43,7 @@ std::string hindrance(Settings settings, const std::shared_ptr<const ModelSpec>&
 }
 
 DeviceName chosen_device(const Settings& settings, const std::shared_ptr<const ModelSpec>& model,
-                         int64_t longest_sample, std::string& note) {
+                         int64_t longest_sample, int64_t workers, std::string& note) {
     if (std::getenv(kTestDevice) != nullptr) {
         return usual_device();
     }
@@ -50,7 +52,7 @@ DeviceName chosen_device(const Settings& settings, const std::shared_ptr<const M
         note = cat("no GPU is used: ", gpus.why_none);
     }
     for (const Gpu& gpu : gpus.found) {
-        const std::string why_not = hindrance(settings, model, longest_sample, gpu);
+        const std::string why_not = hindrance(settings, model, longest_sample, gpu, workers);
         if (why_not.empty()) {
             return {DeviceKind::cuda, gpu.number};
         }
@@ -78,11 +80,11 @@ void check_host_state(const Settings::Compute& compute) {
 }  // namespace
 
 std::string settle_device(Settings& settings, const std::shared_ptr<const ModelSpec>& model, int64_t longest_sample,
-                          DeviceUse use) {
+                          DeviceUse use, int64_t workers) {
     std::string note;
     std::optional<DeviceName>& device = settings.compute.device;
     if (!device) {
-        device = chosen_device(settings, model, longest_sample, note);
+        device = chosen_device(settings, model, longest_sample, workers, note);
     }
     if (device->kind == DeviceKind::cuda && use == DeviceUse::compute) {
         require_gpu(device->gpu);

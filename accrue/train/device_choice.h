@@ -13,8 +13,8 @@ enum class DeviceUse { compute, plan };
 
 // Settles compute.device. One that is named must be there, where it is to compute; where none is, it is the first GPU with room
 // for the job's smallest plan, else the processor. What a user should know of that is returned; most often nothing. A number
-// format that the device lacks is an error.
+// format that the device lacks is an error. `workers`: of this machine, which share it out.
 [[nodiscard]] std::string settle_device(Settings& settings, const std::shared_ptr<const ModelSpec>& model,
-                                        int64_t longest_sample, DeviceUse use);
+                                        int64_t longest_sample, DeviceUse use, int64_t workers = 1);
 
 }  // namespace accrue

@@ -272,7 +272,7 @@ void check_tokens(const Dataset& data, const ModelSpec& model) {
 }
 
 RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress, const ModelFamilies& families,
-                      DeviceUse use) {
+                      DeviceUse use, int64_t workers) {
     RunInputs inputs;
     inputs.tokenizer = open_run_tokenizer(settings);
     const ChatChoice chat = choose_chat_format(settings);
@@ -305,7 +305,7 @@ RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress, 
         settings.model.weights = starts_fresh(settings.model) ? InitialWeights::fresh : InitialWeights::loaded;
     }
     check_epoch(settings.window, *inputs.train);
-    if (std::string note = settle_device(settings, inputs.model, longest, use); !note.empty()) {
+    if (std::string note = settle_device(settings, inputs.model, longest, use, workers); !note.empty()) {
         inputs.notes.push_back(std::move(note));
     }
     if (settings.window.grain_samples == 0) {

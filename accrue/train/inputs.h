@@ -29,10 +29,10 @@ struct RunInputs {
 };
 
 // `progress` is told how far tokenizing is, the first time a text is seen, and what was found or built. The model is of
-// one of the families.
+// one of the families. `workers`: of this machine, which compute.
 [[nodiscard]] RunInputs open_inputs(Settings settings, const CacheProgressCallback& progress = nullptr,
                                     const ModelFamilies& families = known_families(),
-                                    DeviceUse use = DeviceUse::compute);
+                                    DeviceUse use = DeviceUse::compute, int64_t workers = 1);
 
 // Where a run keeps what it has tokenized: beside it, so that the next run finds it.
 [[nodiscard]] std::filesystem::path token_cache_of(const Settings& settings);

@@ -118,6 +118,10 @@ ProcessBase ProcessBase::measure(const DeviceName& device) {
     return {.held_bytes = held, .peak_bytes = held};
 }
 
+int64_t gpu_bytes_beside_an_arena(const DeviceName& device) {
+    return ProcessBase::measure(device).held_bytes + kLaterGpuBytes;
+}
+
 int64_t spare_bytes(const Planner& planner, const Plan& plan) {
     // Placements of shorter samples have needed up to 2% more of what a micro-batch takes.
     constexpr int64_t kShareOfMicroBatch = 32;

@@ -17,6 +17,9 @@ using MemorySource = std::function<MemoryBound()>;
 // What this process may hold of a device's memory: of a GPU's what it holds and what is free now.
 [[nodiscard]] MemoryBound memory_of_device(const DeviceName& device);
 
+// What a process takes of a GPU's memory before its arena and beside it. Measured where that GPU is here.
+[[nodiscard]] int64_t gpu_bytes_beside_an_arena(const DeviceName& device);
+
 // What a run may hold: compute.memory, or less where the machine has less.
 [[nodiscard]] MemoryBound budget_of(const Settings& settings, const MemoryBound& machine);
 

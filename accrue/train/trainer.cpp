@@ -90,11 +90,14 @@ private:
         return step == engine_.rules.schedule.steps || (every > 0 && step % every == 0);
     }
     [[nodiscard]] bool evaluates() const { return inputs_.validation && inputs_.settings.run.evaluate_steps != 0; }
-    // What every worker has room for: on other machines nobody here knows more than that it can do one.
+    // What every worker has room for: on other machines, and on a GPU, which each measures itself, nobody here knows more than
+    // that it can do one.
     [[nodiscard]] int64_t grains_to_evaluate() const {
-        const bool is_elsewhere = team_ != nullptr && team_->machines() == TeamLeader::Machines::their_own;
-        return is_elsewhere ? 1 : engine_.rules.micro_batch_grains;
+        const bool is_known = team_ == nullptr || (team_->machines() == TeamLeader::Machines::this_one &&
+                                                   engine_device() != DeviceKind::cuda);
+        return is_known ? engine_.rules.micro_batch_grains : 1;
     }
+    [[nodiscard]] DeviceKind engine_device() const { return device_of(inputs_.settings.compute).name.kind; }
     [[nodiscard]] std::optional<double> validation_loss(const StopFlag& stop);
     void after_step(const StepReport& report, const StopFlag& stop);
 
@@ -140,6 +143,9 @@ std::unique_ptr<Backing> Trainer::memory_for_state() {
     const int64_t bytes = plan_.plan().host_bytes;
     if (bytes == 0) {
         return nullptr;
+    }
+    if (team_ != nullptr) {
+        return make_dry_backing();
     }
     return progress_.show_work("taking memory of the host", "bytes", pool_, [&](const LongWork& work) {
         return make_host_part(device_of(inputs_.settings.compute), bytes, work);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -23,6 +24,7 @@ struct CUstream_st {
     uint64_t order = 0;
     std::vector<std::function<void()>> queue = {};
     CUgraph_st* recording = nullptr;
+    std::atomic<int> holds = 0;
 };
 struct CUgraph_st {
     std::vector<std::function<void()>> work;
@@ -116,7 +118,8 @@ Properties properties_of_environment() {
             !read(one, "others_mib", result.others_mib) && !read(one, "taken_mib", result.taken_mib) &&
             !read(one, "order", result.order) && !read(one, "lost_after", result.lost_after) &&
             !read(one, "killed_after", result.killed_after) && !read(one, "has_code", result.has_code) &&
-            !read(one, "report", result.report)) {
+            !read(one, "report", result.report) && !read(one, "nccl", result.nccl) &&
+            !read(one, "nccl_damage", result.nccl_damage)) {
             std::fprintf(stderr, "ACCRUE_SIMULATED_GPU has no \"%.*s\"\n", static_cast<int>(one.size()), one.data());
             std::abort();
         }
@@ -137,6 +140,14 @@ const Properties& properties() {
 cudaError_t answer() {
     const std::lock_guard lock(mutex);
     return is_lost() ? cudaErrorECCUncorrectable : cudaSuccess;
+}
+
+void hold(cudaStream_t stream) {
+    ++stream->holds;
+}
+
+void release(cudaStream_t stream) {
+    --stream->holds;
 }
 
 void set_order(uint64_t seed) {
@@ -186,8 +197,9 @@ cudaError_t cudaSetDevice(int device) {
     return device < properties().count ? answer() : cudaErrorInvalidDevice;
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* result, int /*device*/) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* result, int device) {
     *result = {};
+    result->uuid.bytes[0] = static_cast<char>(1 + device);
     std::snprintf(result->name, sizeof(result->name), "simulated GPU");
     result->major = properties().architecture / 10;
     result->minor = properties().architecture % 10;
@@ -229,6 +241,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     const std::lock_guard lock(mutex);
     run_queue(*stream);
     return answer();
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+    if (stream->holds > 0) {
+        return cudaErrorNotReady;
+    }
+    return cudaStreamSynchronize(stream);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {

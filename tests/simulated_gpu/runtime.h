@@ -29,8 +29,14 @@ struct Properties {
     int64_t killed_after = -1;  // kernels, then this process ends as by kill -9
     int has_code = 1;           // 0: the program was built for other GPUs
     int report = 0;             // 1: says at the end what it did
+    int nccl = 1;               // 0: NCCL is too old
+    int nccl_damage = 0;        // 1: the first sums that NCCL adds up are damaged on their way to the first member
 };
 [[nodiscard]] const Properties& properties();
+
+// As long as a stream is held, it is not done, whoever asks.
+void hold(cudaStream_t stream);
+void release(cudaStream_t stream);
 
 // Of threads and blocks on streams that are made from now on; 0 = ascending.
 void set_order(uint64_t seed);

@@ -1,5 +1,6 @@
 #include "accrue/base/error.h"
 #include "accrue/kernels/device.h"
+#include "accrue/kernels/gpu_checks.h"
 #include "accrue/kernels/gpus.h"
 
 // What a program has that was built without CUDA: a plan for a GPU can still be made (cuda/cuda_workspace.cpp).
@@ -42,6 +43,11 @@ std::unique_ptr<Backing> make_cuda_backing(int gpu, int64_t /*bytes*/) {
 
 std::unique_ptr<Backing> make_cuda_host_backing(int gpu, int64_t /*bytes*/, const LongWork& /*work*/) {
     refuse(gpu);
+}
+
+void enqueue_gpu_check(std::span<const int64_t> /*values*/, int64_t /*first*/, uint64_t /*seed*/, uint64_t* /*parts*/,
+                       void* /*stream*/) {
+    refuse(0);
 }
 
 std::unique_ptr<Kernels> make_cuda_kernels(int gpu, Arena& /*arena*/, DeviceChoice::Graphs /*graphs*/) {

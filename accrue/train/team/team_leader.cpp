@@ -12,7 +12,6 @@
 #include "accrue/train/team/packet.h"
 #include "accrue/train/team/serve_state.h"
 #include "accrue/train/team/state_sharing.h"
-#include "accrue/train/team/worker_share.h"
 
 namespace accrue {
 namespace {
@@ -25,18 +24,32 @@ const StopFlag kNeverStop{false};
 
 }  // namespace
 
-Settings TeamLeader::settings_of_worker(Settings settings, const ModelSpec& model) const {
-    if (options_.machines == Machines::their_own) {
-        return settings;
+WorkerShare TeamLeader::share_of_worker(const Settings& settings, const ModelSpec& model) {
+    if (const DeviceName device = device_of(settings.compute).name; device.kind == DeviceKind::cuda) {
+        if (!gpu_share_) {
+            require_host_room(model, options_.workers);
+            const MemoryBound share = share_of_gpus(settings, options_.workers);
+            gpu_share_ = {.bytes = share.bytes,
+                          .threads = options_.threads_each,
+                          .reason = share.reason,
+                          .exchanges_on_gpu = options_.workers > 1 && can_exchange_on_gpus(settings, options_.workers)};
+            gpu_places_.emplace(gpus_of_workers(device));
+        }
+        return *gpu_share_;
     }
     const MemoryBound all = budget_of(settings, memory_of_machine());
     const int64_t share = all.bytes / options_.workers;
-    return settings_within(
-        {.bytes = share,
-         .threads = options_.threads_each,
-         .sharing = sharing_of(settings),
-         .reason = cat(all.reason, ", of which each of ", options_.workers, " workers has ", format_bytes(share))},
-        settings, model);
+    return {.bytes = share,
+            .threads = options_.threads_each,
+            .sharing = sharing_of(settings),
+            .reason = cat(all.reason, ", of which each of ", options_.workers, " workers has ", format_bytes(share))};
+}
+
+Settings TeamLeader::settings_of_worker(Settings settings, const ModelSpec& model) {
+    if (options_.machines == Machines::their_own) {
+        return settings;
+    }
+    return settings_within(share_of_worker(settings, model), settings, model);
 }
 
 StateSharing TeamLeader::sharing_of(const Settings& settings) const {
@@ -58,19 +71,27 @@ std::unique_ptr<Kernels> TeamLeader::make_kernels(Arena& arena) {
 
 // ---- what workers ask
 
-std::string TeamLeader::job() {
+std::string TeamLeader::job(const std::string& worker) {
     const RunInputs& inputs = run_->inputs;
     const StateSharing sharing = sharing_of(inputs.settings);
-    return encoded(
-        {.words = {{"term", desk_.term()},
-                   {"run", run_->name},
-                   {"plans_itself", options_.machines == Machines::their_own},
-                   {"ranges", sharing.ranges},
-                   {"copies", sharing.copies},
-                   {"settings", to_toml(settings_of_worker(inputs.settings, *inputs.model))},
-                   {"settings_to_plan", to_toml(settings_of_worker(settings_to_plan(inputs), *inputs.model))},
-                   {"longest_sample", inputs.longest_sample()},
-                   {"config_json", inputs.model->config_json()}}});
+    Settings settings = settings_of_worker(inputs.settings, *inputs.model);
+    Settings to_plan = settings_of_worker(settings_to_plan(inputs), *inputs.model);
+    if (gpu_places_) {
+        const std::lock_guard lock(mutex_);
+        const DeviceName device(DeviceKind::cuda, gpu_places_->place_of(worker, desk_.heard()));
+        settings.compute.device = device;
+        to_plan.compute.device = device;
+    }
+    return encoded({.words = {{"term", desk_.term()},
+                              {"run", run_->name},
+                              {"plans_itself", options_.machines == Machines::their_own},
+                              {"exchanges_on_gpu", gpu_share_ && gpu_share_->exchanges_on_gpu},
+                              {"ranges", sharing.ranges},
+                              {"copies", sharing.copies},
+                              {"settings", to_toml(settings)},
+                              {"settings_to_plan", to_toml(to_plan)},
+                              {"longest_sample", inputs.longest_sample()},
+                              {"config_json", inputs.model->config_json()}}});
 }
 
 // A worker that only its own machine can reach, and others that are elsewhere, would never meet.
@@ -135,7 +156,7 @@ std::string TeamLeader::answer(const std::string& worker, const std::string& sub
         const Packet words = decoded(question);
         require_same_settings(worker, words.words.value("asked", std::string()));
         welcome(worker, words.words.value("address", std::string()));
-        return job();
+        return job(worker);
     }
     if (subject == "numerics") {
         check_numerics(worker, question);
@@ -378,6 +399,10 @@ void TeamLeader::add_measured(StepReport& report) {
         bytes = told.at("exchange_bytes");
         team.peak_bytes = std::max<int64_t>(team.peak_bytes, told.at("peak_bytes"));
         report.micro_batches = std::max<int64_t>(report.micro_batches, told.at("micro_batches"));
+        if (const std::string way = told.at("way_of_sums"); !way.empty() && way != way_of_sums_) {
+            way_of_sums_ = way;
+            run_->note(way);
+        }
     }
     report.grain_seconds_mean = measured_.empty() ? 0 : mean / static_cast<double>(measured_.size());
     report.team = team;

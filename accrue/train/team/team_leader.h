@@ -14,7 +14,9 @@
 #include "accrue/train/numerics.h"
 #include "accrue/train/step.h"
 #include "accrue/train/team/distant_kernels.h"
+#include "accrue/train/team/gpu_share.h"
 #include "accrue/train/team/state_desk.h"
+#include "accrue/train/team/worker_share.h"
 
 namespace accrue {
 
@@ -91,7 +93,7 @@ public:
 
     // The settings as the workers get them: of this machine each has its share, an Error if that is too little; on a machine of
     // its own it finds out itself what it may use.
-    [[nodiscard]] Settings settings_of_worker(Settings settings, const ModelSpec& model) const;
+    [[nodiscard]] Settings settings_of_worker(Settings settings, const ModelSpec& model);
     [[nodiscard]] Machines machines() const { return options_.machines; }
     // How workers share the state of a run with these settings.
     [[nodiscard]] StateSharing sharing_of(const Settings& settings) const;
@@ -129,7 +131,8 @@ private:
     void read_open_window(Engine& engine);
     void add_measured(StepReport& report);
     [[nodiscard]] Packet next_range(const Packet& question);
-    [[nodiscard]] std::string job();
+    [[nodiscard]] WorkerShare share_of_worker(const Settings& settings, const ModelSpec& model);
+    [[nodiscard]] std::string job(const std::string& worker);
     void welcome(const std::string& worker, const std::string& address);
     void require_same_settings(const std::string& worker, const std::string& asked) const;
     void check_numerics(const std::string& worker, const std::string& record);
@@ -150,8 +153,11 @@ private:
     std::map<std::string, nlohmann::ordered_json> measured_;  // by worker, of the step that is computed
     int64_t measured_step_ = 0;
     std::vector<NumericsRecord::Guest> guests_;
+    std::optional<WorkerShare> gpu_share_;  // measured once, before any worker takes its own
+    std::optional<GpuPlaces> gpu_places_;
     std::map<std::string, std::string> addresses_;  // of workers, at which others meet them
     std::map<std::string, std::pair<double, int64_t>> exchanged_before_;
+    std::string way_of_sums_;  // as workers last said it
     Validation validation_;
 };
 

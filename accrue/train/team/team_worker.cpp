@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <mutex>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +12,7 @@
 #include "accrue/base/error.h"
 #include "accrue/dist/gloo_mesh.h"
 #include "accrue/dist/linked_workers.h"
-#include "accrue/model/families.h"
+#include "accrue/kernels/gpus.h"
 #include "accrue/train/engine.h"
 #include "accrue/train/load_ahead.h"
 #include "accrue/train/metrics_line.h"
@@ -23,9 +22,11 @@
 #include "accrue/train/run_facts.h"
 #include "accrue/train/team/packet.h"
 #include "accrue/train/team/remote_batches.h"
+#include "accrue/train/team/roster_mesh.h"
 #include "accrue/train/team/serve_state.h"
 #include "accrue/train/team/state_parts.h"
-#include "accrue/train/team/worker_share.h"
+#include "accrue/train/team/worker_gpu.h"
+#include "accrue/train/team/worker_job.h"
 
 namespace accrue {
 namespace {
@@ -34,45 +35,6 @@ using Json = nlohmann::ordered_json;
 
 // To read a large model takes its leader long.
 constexpr std::chrono::hours kMostToBeFilled{24};
-
-Settings settings_of_text(const std::string& toml) {
-    return settings_of_toml(toml, "the settings of the run's leader");
-}
-
-// What the leader says of the run.
-struct Job {
-    Job(const Json& words, const TeamWorkerOptions& options)
-        : term(words.at("term")),
-          settings(settings_of_text(words.at("settings"))),
-          to_plan(settings_of_text(words.at("settings_to_plan"))),
-          sharing({.ranges = words.at("ranges"), .copies = words.at("copies")}),
-          longest(words.at("longest_sample")),
-          model(known_families().parse(words.at("config_json").get<std::string>(), "the model of the run's leader",
-                                       longest)) {
-        options.note(cat("joining run ", words.at("run").get<std::string>(), ": ", name_of(settings.model), ", ",
-                         model->parameters().elements(), " parameters"));
-        if (words.at("plans_itself")) {
-            settings = on_this_machine(settings, options);
-            to_plan = on_this_machine(to_plan, options);
-        }
-    }
-
-    // Nobody else is on it, or they have said how much each may use.
-    [[nodiscard]] Settings on_this_machine(Settings of_run, const TeamWorkerOptions& options) const {
-        of_run.compute.memory = options.memory ? options.memory : of_run.compute.memory;
-        const int64_t threads = options.threads > 0 ? options.threads : of_run.compute.threads;
-        const MemoryBound bound = budget_of(of_run, memory_of_machine());
-        return settings_within({.bytes = bound.bytes, .threads = threads, .sharing = sharing, .reason = bound.reason},
-                               of_run, *model);
-    }
-
-    int64_t term;
-    Settings settings;
-    Settings to_plan;
-    StateSharing sharing;
-    int64_t longest;
-    std::shared_ptr<const ModelSpec> model;
-};
 
 void broadcast_bytes(Mesh& mesh, int64_t from, std::string& bytes) {
     int64_t size = std::ssize(bytes);
@@ -105,7 +67,8 @@ public:
                options),
           pool_(static_cast<int>(job_.settings.compute.threads)),
           plan_(job_.to_plan, job_.model, job_.longest, pool_.threads(), {}, memory_of_machine, job_.sharing),
-          arena_(make_backing(device_of(job_.settings.compute), plan_.address_bytes())),
+          arena_(make_backing(device_of(job_.settings.compute), plan_.address_bytes()),
+                 make_host_part(device_of(job_.settings.compute), plan_.plan().host_bytes)),
           kernels_(make_kernels_in_memory()),
           engine_(job_.settings, job_.model, job_.longest, *kernels_, plan_.plan().choices, job_.sharing),
           batches_(link),
@@ -113,7 +76,9 @@ public:
           device_(options.address),
           membership_(options.name),
           linked_(link, membership_),
-          shared_(engine_, linked_, job_.sharing) {
+          shared_(engine_, linked_, job_.sharing),
+          gpu_(job_),
+          mesh_(link) {
         engine_.choose(plan_.plan().choices);
         engine_.rules.micro_batch_grains = plan_.plan().micro_batch_grains;
         options_.note(fmt::format("{}; memory planned: {}", kernels_->description(), format_bytes(plan_.peak_bytes())));
@@ -123,11 +88,7 @@ public:
     [[nodiscard]] WorkEnd run();
 
 private:
-    class RosterEnds;
-
     [[nodiscard]] std::unique_ptr<Kernels> make_kernels_in_memory();
-    // The mesh of that roster; none between two of them.
-    void keep(std::unique_ptr<Mesh> mesh, int64_t roster);
     // Until the run has ended.
     void work_in_roster(const Roster& roster);
     void level_out(const Roster& roster);
@@ -145,10 +106,11 @@ private:
     [[nodiscard]] bool is_shared() const { return !job_.sharing.is_everywhere(); }
     void validate();
     void tell_measured(const StepReport& report);
+    [[nodiscard]] int64_t peak_bytes();
 
     Link& link_;
     TeamWorkerOptions options_;
-    Job job_;
+    WorkerJob job_;
     Pool pool_;
     PlanChoice plan_;
     Arena arena_;
@@ -160,13 +122,14 @@ private:
     Membership membership_;
     LinkedWorkers linked_;
     SharedState shared_;
-    std::mutex mesh_mutex_;  // of whose mesh it is
-    std::unique_ptr<Mesh> mesh_;
-    int64_t roster_of_mesh_ = 0;
+    WorkerGpu gpu_;
+    std::string way_of_sums_;  // on GPUs, for people
+    RosterMesh mesh_;
     bool has_state_ = false;
     bool was_in_roster_ = false;        // with this state: what the sums hold was computed there, or was the leader's
     std::string said_of_step_;          // of the newest one
     std::optional<StepReport> unsaid_;  // of it, where weights were not whole when a roster ended
+    int64_t peak_bytes_ = 0;
     std::optional<WorkEnd> end_;
 };
 
@@ -178,33 +141,7 @@ std::unique_ptr<Kernels> TeamWorker::make_kernels_in_memory() {
     return make_kernels(device_of(job_.settings.compute), pool_, arena_);
 }
 
-// A member that was cut off, or sleeps, closes no connection: whoever waits for it learns from the coordinator that it is gone.
-class TeamWorker::RosterEnds {
-public:
-    explicit RosterEnds(TeamWorker& worker) : link_(worker.link_) {
-        link_.tell_when_roster_ends([&worker](int64_t roster) {
-            const std::lock_guard lock(worker.mesh_mutex_);
-            if (worker.mesh_ && worker.roster_of_mesh_ == roster) {
-                worker.mesh_->give_up("a member is gone");
-            }
-        });
-    }
-    ~RosterEnds() { link_.tell_when_roster_ends({}); }
-    RosterEnds(const RosterEnds&) = delete;
-    RosterEnds& operator=(const RosterEnds&) = delete;
-
-private:
-    Link& link_;
-};
-
-void TeamWorker::keep(std::unique_ptr<Mesh> mesh, int64_t roster) {
-    const std::lock_guard lock(mesh_mutex_);
-    mesh_ = std::move(mesh);
-    roster_of_mesh_ = roster;
-}
-
 WorkEnd TeamWorker::run() {
-    const RosterEnds ends(*this);
     options_.note("waiting for the others");
     while (!end_) {
         const Roster& last = membership_.roster();
@@ -222,16 +159,20 @@ WorkEnd TeamWorker::run() {
         } catch (const RosterChanged&) {
             // All meet again; the own sums are as they were.
         }
-        keep(nullptr, 0);
+        mesh_.keep(nullptr, 0);
     }
     return *end_;
 }
 
 void TeamWorker::work_in_roster(const Roster& roster) {
-    keep(connect_mesh(
-             device_, link_,
-             {.term = roster.term, .roster = roster.number, .rank = roster.rank, .size = std::ssize(roster.workers)}),
-         roster.number);
+    const auto size = std::ssize(roster.workers);
+    mesh_.keep(
+        connect_mesh(device_, link_, {.term = roster.term, .roster = roster.number, .rank = roster.rank, .size = size}),
+        roster.number);
+    way_of_sums_ = gpu_.meet(*mesh_, roster.rank, size);
+    if (!way_of_sums_.empty()) {
+        options_.note(way_of_sums_);
+    }
     linked_.use(*mesh_);
     level_out(roster);
     for (int64_t last = 0;;) {
@@ -439,6 +380,14 @@ void TeamWorker::say(const StepReport& report) {
     unsaid_.reset();
 }
 
+// Of the memory that its arena lies in.
+int64_t TeamWorker::peak_bytes() {
+    const DeviceName device = device_of(job_.settings.compute).name;
+    peak_bytes_ = device.kind == DeviceKind::cuda ? std::max(peak_bytes_, memory_of_gpu(device.gpu).process_bytes)
+                                                  : peak_resident_bytes();
+    return peak_bytes_;
+}
+
 void TeamWorker::tell_measured(const StepReport& report) {
     (void)link_.ask("measured", encoded({.words = {{"step", report.step},
                                                    {"micro_batches", report.micro_batches},
@@ -447,7 +396,8 @@ void TeamWorker::tell_measured(const StepReport& report) {
                                                    {"data_wait_seconds", report.data_wait_seconds},
                                                    {"exchange_seconds", linked_.totals().seconds},
                                                    {"exchange_bytes", linked_.totals().sent_bytes},
-                                                   {"peak_bytes", peak_resident_bytes()}}}));
+                                                   {"way_of_sums", way_of_sums_},
+                                                   {"peak_bytes", peak_bytes()}}}));
 }
 
 // Range by range, until the leader has no more.

@@ -8,6 +8,7 @@
 #include "accrue/base/bytes.h"
 #include "accrue/base/error.h"
 #include "accrue/dist/link.h"
+#include "accrue/kernels/device_kind.h"
 
 namespace accrue {
 
@@ -18,6 +19,7 @@ struct TeamWorkerOptions {
     // On a machine of its own: what it may use of it. Nothing, or 0: what the settings and the machine allow.
     std::optional<ByteSize> memory = {};
     int64_t threads = 0;
+    std::optional<DeviceName> device = {};  // nothing: the run's, of a GPU the first here
     // What it was asked to train, where that must be what is led (TeamLeader::Options).
     std::string asked = {};
     // Is told what happens, a line each.

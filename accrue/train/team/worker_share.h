@@ -9,12 +9,14 @@
 
 namespace accrue {
 
-// What a worker may use of the machine that it is on.
+// What a worker may use of the machine that it is on; bytes are of its device's memory.
 struct WorkerShare {
     int64_t bytes = 0;
     int64_t threads = 0;  // 0 = all
     StateSharing sharing = {};
     std::string reason;  // for an error: why it is not more bytes
+    // Of a GPU: whether sums are exchanged in its memory. Else they pass through the machine's (require_host_room()).
+    bool exchanges_on_gpu = false;
 };
 
 // The settings by which a worker plans: within its share, of which an exchange with others keeps some. An Error if that is all.
