@@ -1,7 +1,9 @@
 // `accrue serve` and `accrue work`: workers that come and go on their own, wherever they are.
 
+#include <chrono>
 #include <csignal>
 #include <memory>
+#include <thread>
 
 #include "tests/running_program.h"
 #include "tests/support.h"
@@ -170,6 +172,25 @@ TEST_F(ServeProgramTest, ARunWithoutWorkersWaitsForOthers) {
     EXPECT_TRUE(leader->says("it goes on from the last checkpoint")) << leader->output();
     leader->send(SIGINT);
     expect_end(*leader, 3, "saved");
+}
+
+// Its workers may count as gone when it wakes up, and join again one by one with what they have: that counts, or nothing of it.
+TEST_F(ServeProgramTest, ALeaderThatSleptLongerThanWorkersMayBeSilentMakesTheSameWeights) {
+    const Words settings = {"schedule.steps=150", "run.checkpoint_steps=1000", "workers.heartbeat_seconds=1"};
+    const Program leader = serve(joined(of_run("team", settings), {"--workers", "3"}));
+    const std::string address = address_of(*leader);
+    const Program workers[] = {work(address), work(address), work(address)};
+    for (const std::string step : {"step 12/", "step 60/"}) {
+        EXPECT_TRUE(leader->says(step)) << leader->output();
+        leader->send(SIGSTOP);
+        std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+        leader->send(SIGCONT);
+    }
+    expect_end(*leader, 0, "Done: 150 steps");
+    for (const Program& worker : workers) {
+        expect_end(*worker, 0, "all its steps are done");
+    }
+    EXPECT_EQ(weights("team"), undisturbed(150));
 }
 
 // What a worker was told is no longer true: it asks again.

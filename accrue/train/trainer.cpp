@@ -247,6 +247,9 @@ void Trainer::unless_state_is_lost(const Action& action) {
 
 // Time is lost, no bit: what was done since is done again.
 void Trainer::go_back_to_checkpoint() {
+    if (!team_->is_state_lost()) {
+        return;
+    }
     progress_.note(cat("All workers that had the state of the run are gone: it goes on from ",
                        goes_on() ? "the last checkpoint" : "the start", "."));
     team_->fill(engine_, [this] { load_weights(); });

@@ -58,7 +58,12 @@ Served serve_shared_state(Link& link, Mesh& mesh, int64_t rank, Engine& engine, 
         if (what == "idle") {
             continue;
         }
-        if (what == "write") {
+        if (what == "begin") {
+            has_state = false;
+            if (!shared.begin(rank, std::ssize(mesh.tell_all({})))) {
+                throw RosterChanged("too few workers are left to hold the run's state");
+            }
+        } else if (what == "write") {
             has_state = false;
             write_pieces(shared, command);
         } else if (what == "read" && shared.is_shared_part(command.words.at("part"))) {

@@ -43,6 +43,14 @@ std::string read_piece(Engine& engine, const Json& words) {
     return bytes;
 }
 
+// A run's moments begin with zeros; these may be those of a later step, or half of another worker's.
+void forget_moments(Engine& engine) {
+    const auto parts = state_parts(engine);
+    for (size_t part = 1; part < parts_between_windows(parts); ++part) {
+        engine.kernels.run(op::FillZero{parts[part]});
+    }
+}
+
 std::string text_of_bytes(const std::vector<std::byte>& bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -70,6 +78,8 @@ Packet obey_leader(Engine& engine, const Packet& command) {
         write_pieces(engine, command);
     } else if (what == "read") {
         answer.bytes = read_piece(engine, command.words);
+    } else if (what == "begin") {
+        forget_moments(engine);
     } else if (what == "take_facts") {
         take_facts(engine, command);
     } else if (what == "tell_facts") {

@@ -302,15 +302,27 @@ void TeamLeader::close_session() {
     }
 }
 
+int64_t TeamLeader::least_members() const {
+    return sharing_of(run_->inputs.settings).least_members();
+}
+
+bool TeamLeader::is_state_lost() {
+    close_session();
+    (void)set_task({{"do", "wait"}});
+    const auto roster = formed_roster(Waiting::to_go_on, least_members());
+    return std::ranges::all_of(roster.steps, [](int64_t step) { return step < 0; });
+}
+
 void TeamLeader::fill(Engine& engine, const std::function<void()>& load) {
     close_session();
     fills_ = true;
-    const int64_t least_members = sharing_of(run_->inputs.settings).least_members();  // to have room for all of it
     while (true) {
-        const auto roster = formed_roster(Waiting::to_begin, least_members);
+        (void)set_task({{"do", "wait"}});  // whoever comes with a state must not begin the step that was the last task
+        const auto roster = formed_roster(Waiting::to_begin, least_members());
         try {
             begin_session(roster);
             const int64_t task = set_task({{"do", "fill"}});
+            (void)state_.tell({.words = {{"do", "begin"}}});
             load();
             engine.state.open.reset();  // its grains are computed again: whose they are, nobody knows any more
             (void)state_.tell({.words = {{"do", "take_facts"}, {"facts", facts_json(engine)}}});

@@ -75,8 +75,12 @@ public:
     void begin(const Run& run, Engine& engine);
     [[nodiscard]] std::unique_ptr<Kernels> make_kernels(Arena& arena);
 
-    // Gives the workers the state that `load` writes into the engine; again from the beginning, if one is lost meanwhile.
+    // Gives the workers the state that `load` writes into the engine; again from the beginning, if one is lost meanwhile. What
+    // they may have of the run, of a later step say, counts no longer.
     void fill(Engine& engine, const std::function<void()>& load);
+    // After a StateLost: waits for workers who could hold a state, and says whether nobody of them has the run's. Whoever has it
+    // may have been cut off from this process for so long that it had to join again.
+    [[nodiscard]] bool is_state_lost();
     // As run_step() (step.h). Throws StateLost where only a checkpoint helps.
     [[nodiscard]] std::optional<StepReport> step(Engine& engine, const Window& window, const StopFlag& stop);
     // As evaluate_unless_stopped() (evaluate.h).
@@ -124,6 +128,7 @@ private:
     // A stop ends the waiting for too few where there is nothing yet that a checkpoint lacks.
     enum class Waiting { to_begin, to_go_on };
     [[nodiscard]] CoordinatorDesk::Standing formed_roster(Waiting waiting, int64_t least_members = 1);
+    [[nodiscard]] int64_t least_members() const;  // that could hold the state together
     [[nodiscard]] int64_t open_session();
     void close_session();
     void give_up(int64_t session);

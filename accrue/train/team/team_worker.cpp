@@ -100,7 +100,6 @@ private:
     [[nodiscard]] std::string carry_out(int64_t number, const Json& task, const Roster& roster);
     [[nodiscard]] std::string fill(int64_t number, const Roster& roster);
     [[nodiscard]] std::string fill_shared(const Roster& roster);
-    void forget_moments();
     [[nodiscard]] std::string step(const Json& task, const Roster& roster);
     void say(const StepReport& report);
     [[nodiscard]] bool is_shared() const { return !job_.sharing.is_everywhere(); }
@@ -265,6 +264,9 @@ void TeamWorker::take_standing(int64_t from, const Roster& roster, const std::st
 
 std::string TeamWorker::carry_out(int64_t number, const Json& task, const Roster& roster) {
     const std::string what = task.at("do");
+    if (what == "wait") {
+        return "waited";
+    }
     if (what == "fill") {
         return fill(number, roster);
     }
@@ -289,14 +291,6 @@ std::string TeamWorker::carry_out(int64_t number, const Json& task, const Roster
     throw Error(cat("the run's leader wants \"", what, "\", which this program does not know."));
 }
 
-// A run's moments begin with zeros; these may be half of another worker's.
-void TeamWorker::forget_moments() {
-    const auto parts = state_parts(engine_);
-    for (size_t part = 1; part < parts_between_windows(parts); ++part) {
-        engine_.kernels.run(op::FillZero{parts[part]});
-    }
-}
-
 // The leader gives the state to the first worker, which gives it to all others.
 std::string TeamWorker::fill(int64_t number, const Roster& roster) {
     if (is_shared()) {
@@ -305,9 +299,6 @@ std::string TeamWorker::fill(int64_t number, const Roster& roster) {
     const std::string key = cat("filled-", number);
     std::string has_state = has_state_ ? "yes" : "no";
     if (roster.rank == 0) {
-        if (!has_state_) {
-            forget_moments();
-        }
         has_state_ = false;
         if (serve_state(link_, engine_) == Served::filled) {
             has_state = "yes";
