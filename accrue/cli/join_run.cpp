@@ -78,6 +78,8 @@ public:
         const std::lock_guard lock(mutex_);
         link_ = nullptr;
     }
+    // Who holds it lets others take the run's state from this worker, for which leaving waits a while.
+    [[nodiscard]] std::timed_mutex& stays() { return stays_; }
     // The run has ended: a signal that comes now changes nothing.
     void end() {
         thread_.request_stop();
@@ -104,12 +106,16 @@ private:
         }
         if (!command_.ends_with_run) {
             say(command_, "leaving the run: others compute what was begun here");
+            const std::unique_lock nobody_needs_it(stays_, kMostToStay);
             leave_quietly(*link_);
             std::_Exit(static_cast<int>(ExitCode::done));
         }
     }
 
+    static constexpr std::chrono::seconds kMostToStay{10};
+
     const WorkCommand& command_;
+    std::timed_mutex stays_;
     std::mutex mutex_;
     Link* link_ = nullptr;
     std::jthread thread_;  // after all that it uses
@@ -194,7 +200,8 @@ Stay stay(const WorkCommand& command, const std::string& name, Leaver& leaver, s
                               .memory = command.memory.empty() ? std::nullopt : parse_byte_size(command.memory),
                               .threads = command.threads,
                               .device = asked_device(command.device),
-                              .asked = command.asked};
+                              .asked = command.asked,
+                              .stays = &leaver.stays()};
     options.note = [&](const std::string& line) {
         was_heard = true;
         takes_part = true;

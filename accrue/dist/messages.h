@@ -36,7 +36,8 @@ struct CallPlace {
 struct RosterHealth {
     int64_t term = 0;
     int64_t roster = 0;
-    bool lacks_member = false;  // one of its members is gone, and all others meet again
+    // One of its members is gone without a word, and all others meet again. Who left had sent all that others wait for.
+    bool lacks_member = false;
 };
 
 // A worker comes to meet the others: at the start, and whenever a roster has ended. It asks the same until it gets an answer.

@@ -99,6 +99,9 @@ void Rosters::lose(const std::string& worker, const std::string& why) {
 
 void Rosters::leave(const std::string& worker, double now) {
     seen_.erase(worker);
+    if (Member* const member = live_member(worker)) {
+        member->has_left = true;
+    }
     lose(worker, "has left");
     form_if_complete(now);
 }
@@ -207,8 +210,8 @@ std::vector<int64_t> Rosters::steps() const {
 }
 
 RosterHealth Rosters::health() const {
-    const bool lacks_member =
-        std::any_of(members_.begin(), members_.end(), [](const Member& each) { return each.is_gone; });
+    const bool lacks_member = std::any_of(members_.begin(), members_.end(),
+                                          [](const Member& each) { return each.is_gone && !each.has_left; });
     return {.term = options_.term, .roster = number_, .lacks_member = lacks_member};
 }
 

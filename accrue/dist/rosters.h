@@ -61,6 +61,7 @@ private:
         MeetRequest request;  // with which it came
         bool keeps_sums = false;
         bool is_gone = false;     // since it came
+        bool has_left = false;    // and has sent all that it had begun to send
         int64_t newest_call = 0;  // 0 = none yet
     };
 

@@ -271,6 +271,16 @@ TEST_F(RostersTest, CallsFromElsewhereThrowRosterChanged) {
     refused(place);
 }
 
+// What who left has sent is on its way to the others, and must arrive.
+TEST_F(RostersTest, ARosterLacksAMemberThatIsGoneWithoutAWordButNoneThatLeft) {
+    form({"a", "b", "c"});
+    EXPECT_FALSE(rosters_.health().lacks_member);
+    rosters_.leave("b", 1);
+    EXPECT_FALSE(rosters_.health().lacks_member);
+    rosters_.look_around(100);
+    EXPECT_TRUE(rosters_.health().lacks_member);
+}
+
 TEST_F(RostersTest, CallsAreCountedFromOneOn) {
     form({"a"});
     EXPECT_THAT([&] { (void)rosters_.enter(place_of("a", 0)); },

@@ -130,6 +130,7 @@ private:
     std::optional<StepReport> unsaid_;  // of it, where weights were not whole when a roster ended
     int64_t peak_bytes_ = 0;
     std::optional<WorkEnd> end_;
+    std::unique_lock<std::timed_mutex> staying_;  // TeamWorkerOptions::stays
 };
 
 std::unique_ptr<Kernels> TeamWorker::make_kernels_in_memory() {
@@ -152,12 +153,16 @@ WorkEnd TeamWorker::run() {
             throw LedAnew();
         }
         membership_.enter(roster);
+        if (options_.stays != nullptr) {
+            staying_ = std::unique_lock(*options_.stays);
+        }
         options_.note(fmt::format("workers now: {}", fmt::join(roster.workers, ", ")));
         try {
             work_in_roster(roster);
         } catch (const RosterChanged&) {
             // All meet again; the own sums are as they were.
         }
+        staying_ = {};
         mesh_.keep(nullptr, 0);
     }
     return *end_;
@@ -174,6 +179,7 @@ void TeamWorker::work_in_roster(const Roster& roster) {
     }
     linked_.use(*mesh_);
     level_out(roster);
+    staying_ = {};
     for (int64_t last = 0;;) {
         const Task task = link_.task_after(membership_.next_call(), last);
         last = task.number;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -22,6 +23,8 @@ struct TeamWorkerOptions {
     std::optional<DeviceName> device = {};  // nothing: the run's, of a GPU the first here
     // What it was asked to train, where that must be what is led (TeamLeader::Options).
     std::string asked = {};
+    // Held while others may take this worker's state: it should not end then.
+    std::timed_mutex* stays = nullptr;
     // Is told what happens, a line each.
     std::function<void(const std::string& line)> note = [](const std::string&) {};
 };
