@@ -35,7 +35,7 @@ std::string listening_at(const Launch& launch) {
 std::optional<MeetingPoint> wait_for_meeting(const Launch& launch, const StopFlag& stop) {
     const auto start = Clock::now();
     while (seconds_since(start) < kPatienceSeconds) {
-        if (const auto point = LocalMeeting::find(launch.job)) {
+        if (auto point = LocalMeeting::find(launch.job)) {
             return point;
         }
         if (stop) {
