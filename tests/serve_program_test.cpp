@@ -193,6 +193,21 @@ TEST_F(ServeProgramTest, ALeaderThatSleptLongerThanWorkersMayBeSilentMakesTheSam
     EXPECT_EQ(weights("team"), undisturbed(150));
 }
 
+// Two of three workers are killed, and with them all copies of a range: one alone could not hold the state.
+TEST_F(ServeProgramTest, ARunThatLostItsStateAndWaitsForWorkersIsStopped) {
+    const Program leader =
+        serve(joined(of_run("team", {"schedule.steps=1000000", "workers.heartbeat_seconds=1"}), {"--workers", "3"}));
+    const std::string address = address_of(*leader);
+    const Program workers[] = {work(address), work(address), work(address)};
+    EXPECT_TRUE(leader->says("step 12/")) << leader->output();
+    workers[0]->send(SIGKILL);
+    workers[1]->send(SIGKILL);
+    EXPECT_TRUE(leader->says("1 worker goes on")) << leader->output();
+    leader->send(SIGTERM);
+    EXPECT_EQ(leader->wait(), 3) << leader->output();
+    expect_end(*workers[2], 0, "the run was stopped");
+}
+
 // What a worker was told is no longer true: it asks again.
 TEST_F(ServeProgramTest, AWorkerFindsALeaderThatWasKilledAndStartedAgain) {
     const Program killed = serve(of_run("team", {"schedule.steps=1000000"}));

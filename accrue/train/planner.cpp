@@ -184,7 +184,7 @@ void Planner::note_bus(Plan& plan) const {
 }
 
 // Gradients that wait take four bytes a parameter and grain. With small grains that spares a good part of the time; a grain of
-// 8,192 tokens and more takes so long by itself that memory is better left to others.
+// 8,192 tokens and more takes so long by itself that much memory is better left to others.
 Plan Planner::unlimited() {
     Choices choices = choices_of(settings_, blocks_);
     const int64_t grains = micro_batch_choices().front();

@@ -309,7 +309,7 @@ int64_t TeamLeader::least_members() const {
 bool TeamLeader::is_state_lost() {
     close_session();
     (void)set_task({{"do", "wait"}});
-    const auto roster = formed_roster(Waiting::to_go_on, least_members());
+    const auto roster = formed_roster(Waiting::to_begin, least_members());
     return std::ranges::all_of(roster.steps, [](int64_t step) { return step < 0; });
 }
 
